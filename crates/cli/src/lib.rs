@@ -1,0 +1,1 @@
+//! holdfastctl, the operator's tool.

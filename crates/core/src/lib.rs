@@ -1,0 +1,1 @@
+//! The lease protocol: keys, scripts, wire types.

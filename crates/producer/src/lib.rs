@@ -1,0 +1,1 @@
+//! The HTTP API: submit, status, result, cancel.

@@ -1,0 +1,1 @@
+//! Gives back what dead workers held, promotes, expires, sweeps.

@@ -1,0 +1,1 @@
+//! What makes a library a process: settings, logs, health, metrics, signals, drain.

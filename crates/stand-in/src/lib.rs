@@ -1,0 +1,1 @@
+//! An inference server in OpenAI form for demos and tests.

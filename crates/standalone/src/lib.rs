@@ -1,0 +1,1 @@
+//! holdfast: every role in one process over a private Redis.

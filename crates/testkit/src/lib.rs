@@ -1,0 +1,1 @@
+//! Real servers, processes and faults for tests.

@@ -1,0 +1,1 @@
+//! Leases requests, calls the gateway, settles the outcome.
