@@ -8,6 +8,6 @@ test:
 # What a change must pass before its tests are looked at.
 lint:
     cargo fmt --all --check
-    cargo deny check --hide-inclusion-graph bans licenses sources
+    cargo deny --config .cargo/deny.toml check --hide-inclusion-graph bans licenses sources
     cargo clippy --workspace --all-targets --locked -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace --locked
