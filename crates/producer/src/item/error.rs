@@ -1,0 +1,112 @@
+//! Why a body is no item.
+
+use super::{Field, MAX_DEPTH, MAX_METADATA};
+use crate::id::ID_RULE;
+
+/// Why a body is no item: told by field and place, nothing that stands there is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ItemError {
+    /// There is no body.
+    #[error("the body is empty; it must be one JSON object")]
+    Empty,
+    /// The parser stopped.
+    #[error("the body is not JSON in UTF-8 as RFC 8259 defines it: line {line}, column {column}")]
+    Syntax { line: usize, column: usize },
+    /// JSON, but another kind of value.
+    #[error("the body must be one JSON object")]
+    NotAnObject,
+    /// Too many brackets inside each other.
+    #[error("the body nests deeper than {MAX_DEPTH} levels of arrays and objects")]
+    TooDeep,
+    /// A field that an item does not have.
+    #[error(
+        "field number {position} of the body is unknown; an item has id, deadline or timeout, \
+         not_before, metadata and payload"
+    )]
+    UnknownField { position: usize },
+    /// A field that stands there twice.
+    #[error("{field} stands there twice")]
+    DuplicateField { field: Field },
+    /// A field that is reserved.
+    #[error("{field} is reserved and not taken yet: the queue's settings decide it")]
+    NotOffered { field: Field },
+    /// No payload, or null, which is what many writers put for nothing.
+    #[error("payload is missing; it may be any JSON value but null")]
+    NoPayload,
+    /// Metadata of another shape.
+    #[error("metadata must be a JSON object of at most {MAX_METADATA} bytes")]
+    BadMetadata,
+    /// An id outside the grammar.
+    #[error("id must be a string of {ID_RULE}")]
+    BadId,
+    /// Two ways to say one thing.
+    #[error("deadline and timeout stand side by side: give one of them")]
+    DeadlineAndTimeout,
+    /// A start that leaves no time for an attempt.
+    #[error("not_before must lie before the deadline")]
+    NotBeforeDeadline,
+    /// A time that is none.
+    #[error("{field} {}: {fault}", rule(*field))]
+    Time { field: Field, fault: TimeFault },
+}
+
+impl ItemError {
+    /// The field that is to blame, if it is one alone.
+    pub(crate) fn field(&self) -> Option<Field> {
+        match *self {
+            Self::DuplicateField { field }
+            | Self::NotOffered { field }
+            | Self::Time { field, .. } => Some(field),
+            Self::NoPayload => Some(Field::Payload),
+            Self::BadMetadata => Some(Field::Metadata),
+            Self::BadId => Some(Field::Id),
+            Self::NotBeforeDeadline => Some(Field::NotBefore),
+            Self::DeadlineAndTimeout => Some(Field::Deadline),
+            Self::Empty
+            | Self::Syntax { .. }
+            | Self::NotAnObject
+            | Self::TooDeep
+            | Self::UnknownField { .. } => None,
+        }
+    }
+}
+
+fn rule(field: Field) -> &'static str {
+    if field == Field::Timeout { TIMEOUT_RULE } else { UNIX_RULE }
+}
+
+/// The rule for `deadline` and `not_before`, as a caller is told it.
+pub(crate) const UNIX_RULE: &str =
+    "must be an integer, Unix seconds, not in the past and at most 30 days ahead";
+
+const TIMEOUT_RULE: &str = "must be a string of one whole number and one unit of ms, s, m, h and \
+     d, without a space, from 1ms to 30d, such as \"90s\"";
+
+/// What is wrong with a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TimeFault {
+    /// A string, null, a list: no number.
+    #[error("it is not a number")]
+    NotANumber,
+    /// A point or an exponent.
+    #[error("it has a fraction or an exponent")]
+    NotWhole,
+    /// Below zero.
+    #[error("it is negative")]
+    Negative,
+    /// In the past, and no request is kept that it was accepted for.
+    #[error("it is in the past")]
+    Past,
+    /// Beyond the horizon.
+    #[error("it is too far ahead")]
+    TooFar,
+    /// Beyond the horizon, and so large that it was surely meant in another unit.
+    #[error("it is too far ahead, and looks like milliseconds")]
+    LooksLikeMillis,
+    /// Another form than a number and a unit.
+    #[error("it has another form")]
+    NotATimeout,
+    /// Zero, or above the horizon.
+    #[error("it is out of range")]
+    OutOfRange,
+}
