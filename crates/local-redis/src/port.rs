@@ -1,0 +1,51 @@
+//! Free ports on the loopback address.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+
+/// Where ports are drawn from: below the range from which systems take the source ports of outgoing connections.
+///
+/// Inside that range a client that redials a dead server can be given the server's own port, connect to itself, and
+/// keep the server from ever coming back.
+const FIRST: u16 = 10_000;
+const COUNT: u16 = 22_000;
+const TRIES: usize = 200;
+
+/// A loopback port that nobody listens on at this moment.
+///
+/// Another process may take it before it is used: whoever listens on it must be ready to ask again.
+pub fn free_port() -> io::Result<u16> {
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for _ in 0..TRIES {
+        let port = FIRST + random_below(COUNT);
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Ok(_) => return Ok(port),
+            Err(err) => last = err,
+        }
+    }
+    Err(last)
+}
+
+/// A number that differs from call to call and from process to process.
+fn random_below(limit: u16) -> u16 {
+    // Each `RandomState` has keys of its own.
+    let drawn = RandomState::new().hash_one(0_u8) % u64::from(limit);
+    u16::try_from(drawn).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_free_port_can_be_listened_on_and_is_no_source_port() {
+        let port = free_port().unwrap();
+        assert!((FIRST..FIRST + COUNT).contains(&port));
+        let _held = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+        assert!(
+            (0..50).all(|_| free_port().unwrap() != port),
+            "a port that is taken is never given out"
+        );
+    }
+}

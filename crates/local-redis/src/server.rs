@@ -1,0 +1,260 @@
+//! A server that belongs to one owner: started, watched and ended by it.
+
+mod folder;
+mod options;
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use self::folder::Folder;
+pub use self::options::{AppendFsync, Options};
+use crate::port::free_port;
+use crate::resp::{Link, Value};
+use crate::tied::{self, Tied};
+
+/// How often another free port is drawn when somebody else was faster.
+const PORT_TRIES: usize = 10;
+/// How long one question to the server may take.
+pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+/// How long an answer is awaited between two looks at the process.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Why a private server is not there.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The folder belongs to a running owner.
+    #[error("{} is in use by process {owner}", folder.display())]
+    InUse {
+        /// The server's folder.
+        folder: PathBuf,
+        /// The process that holds it, as it wrote there.
+        owner: String,
+    },
+    /// A server that an earlier owner left behind is still there and could not be ended.
+    #[error("an earlier server, process {pid}, still runs in {} and does not end: end it first", folder.display())]
+    LeftOver {
+        /// The server's folder.
+        folder: PathBuf,
+        /// The server.
+        pid: u32,
+    },
+    /// The path of the unix socket would be longer than the system allows.
+    #[error("{} is too long a path for a unix socket: choose a shorter folder", socket.display())]
+    SocketPath {
+        /// The socket.
+        socket: PathBuf,
+    },
+    /// The folder, the binary or the port could not be used.
+    #[error("{what}")]
+    Io {
+        /// What was being done.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The server ended instead of answering.
+    #[error("the server ended ({status}): {log}")]
+    Ended {
+        /// How it ended.
+        status: ExitStatus,
+        /// The last lines of its log.
+        log: String,
+    },
+    /// The server runs, but does not serve.
+    #[error("the server did not answer within {} s: {log}", limit.as_secs())]
+    NotReady {
+        /// How long it was given.
+        limit: Duration,
+        /// The last lines of its log.
+        log: String,
+    },
+}
+
+impl StartError {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { what: what.into(), source }
+    }
+}
+
+/// Why a server could not be ended.
+#[derive(Debug, thiserror::Error)]
+#[error("the server could not be ended")]
+pub struct StopError(#[from] io::Error);
+
+/// A running server in a folder of its own. Dropped, it is killed.
+#[derive(Debug)]
+pub struct PrivateServer {
+    options: Options,
+    folder: Folder,
+    port: u16,
+    process: Tied,
+    /// Held as long as the folder is ours.
+    _lock: File,
+}
+
+/// What one try to start a server led to.
+enum Launched {
+    Ready(Tied),
+    /// Somebody else listens on the port.
+    PortTaken,
+}
+
+impl PrivateServer {
+    /// Starts a server and waits until it serves.
+    ///
+    /// The folder is made if need be and then belongs to this owner alone. A server that an earlier owner left there
+    /// is ended first.
+    pub fn start(options: Options) -> Result<Self, StartError> {
+        let folder = Folder::open(&options.dir)?;
+        if options.unix_socket {
+            folder.check_socket_path()?;
+        }
+        let lock = folder.lock()?;
+        folder.end_left_over()?;
+
+        for _ in 0..PORT_TRIES {
+            let port = match options.port {
+                Some(port) => port,
+                None => free_port().map_err(StartError::io("no free port"))?,
+            };
+            match launch(&options, &folder, port)? {
+                Launched::Ready(process) => {
+                    return Ok(Self { options, folder, port, process, _lock: lock });
+                }
+                Launched::PortTaken if options.port.is_some() => return Err(port_taken(port)),
+                Launched::PortTaken => {}
+            }
+        }
+        Err(StartError::io("no free port")(ErrorKind::AddrInUse.into()))
+    }
+
+    /// Where the server listens, as clients want it.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// The server's unix socket as clients want it, if it has one.
+    pub fn unix_url(&self) -> Option<String> {
+        self.options.unix_socket.then(|| format!("redis+unix://{}", self.folder.socket().display()))
+    }
+
+    /// The server's port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The server's process id.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// The server's folder, absolute.
+    pub fn dir(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Whether the process still runs.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.process.ended(), Ok(None))
+    }
+
+    /// Ends the server in order: everything it has acknowledged is on disk. After `limit` it is killed.
+    pub fn stop(&mut self, limit: Duration) -> Result<(), StopError> {
+        if self.is_running() {
+            // Its answer is the end of the connection; whether it obeyed is seen by the process.
+            let asked = Link::open(self.port, ANSWER_LIMIT.min(limit));
+            asked
+                .and_then(|mut link| link.call(&["SHUTDOWN", "NOSAVE"]))
+                .map(drop)
+                .unwrap_or_default();
+            self.process.wait_within(limit)?;
+        }
+        self.kill()
+    }
+
+    /// Kills the server with SIGKILL.
+    pub fn kill(&mut self) -> Result<(), StopError> {
+        self.process.kill()?;
+        self.folder.forget_process();
+        Ok(())
+    }
+
+    /// Starts the server again on its port and folder; one that still runs is stopped first.
+    pub fn restart(&mut self) -> Result<(), StartError> {
+        self.stop(self.options.ready_within)
+            .map_err(|StopError(err)| StartError::io("no restart")(err))?;
+        let until = Instant::now() + self.options.ready_within;
+        loop {
+            match launch(&self.options, &self.folder, self.port)? {
+                Launched::Ready(process) => {
+                    self.process = process;
+                    return Ok(());
+                }
+                Launched::PortTaken if Instant::now() >= until => {
+                    return Err(port_taken(self.port));
+                }
+                Launched::PortTaken => thread::sleep(LOOK_AGAIN),
+            }
+        }
+    }
+}
+
+fn port_taken(port: u16) -> StartError {
+    StartError::io(format!("port {port} on 127.0.0.1 is taken"))(ErrorKind::AddrInUse.into())
+}
+
+/// Starts the process and waits until it answers.
+fn launch(options: &Options, folder: &Folder, port: u16) -> Result<Launched, StartError> {
+    let mut command = tied::command(&options.binary);
+    options.fill(&mut command, folder, port)?;
+    let mut process = Tied::spawn(command)
+        .map_err(StartError::io(format!("can't run {}", options.binary.display())))?;
+    folder.note_process(process.pid(), port)?;
+
+    let until = Instant::now() + options.ready_within;
+    loop {
+        if let Some(status) = process.ended().map_err(StartError::io("lost sight of the server"))? {
+            folder.forget_process();
+            let log = folder.log_tail();
+            let taken = log.contains("Address already in use");
+            return if taken {
+                Ok(Launched::PortTaken)
+            } else {
+                Err(StartError::Ended { status, log })
+            };
+        }
+        if serves(port, process.pid()) {
+            return Ok(Launched::Ready(process));
+        }
+        if Instant::now() >= until {
+            let log = folder.log_tail();
+            return Err(StartError::NotReady { limit: options.ready_within, log });
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Whether this very process answers on the port and has read its data.
+fn serves(port: u16, pid: u32) -> bool {
+    let Ok(mut link) = Link::open(port, ANSWER_LIMIT) else { return false };
+    match link.call(&["PING"]) {
+        Ok(Value::Simple(word)) if word == "PONG" => process_id(&mut link) == Some(pid),
+        // It asks for a password that the caller set: it serves, but not us.
+        Ok(Value::Error(text)) => text.starts_with("NOAUTH"),
+        _ => false,
+    }
+}
+
+/// The process id that the server behind a connection gives.
+pub(crate) fn process_id(link: &mut Link) -> Option<u32> {
+    let Ok(Value::Bytes(info)) = link.call(&["INFO", "server"]) else { return None };
+    let info = String::from_utf8_lossy(&info);
+    info.lines().find_map(|line| line.trim_end().strip_prefix("process_id:")?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests;

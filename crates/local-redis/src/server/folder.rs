@@ -1,0 +1,152 @@
+//! The folder of a private server, and what an earlier owner may have left in it.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::{ANSWER_LIMIT, LOOK_AGAIN, StartError, process_id};
+use crate::resp::{Link, Value};
+
+/// The longest path that a unix socket can have on every system.
+const SOCKET_PATH_MAX: usize = 103;
+/// How many lines of the log an error tells.
+const LOG_LINES: usize = 5;
+/// How long a server that was left behind has to end.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// The folder, absolute.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    /// Takes the folder; a new one is for its owner's eyes only, since it holds requests.
+    pub(super) fn open(path: &Path) -> Result<Self, StartError> {
+        let opened = DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .and_then(|()| fs::canonicalize(path));
+        opened.map(Self).map_err(StartError::io(format!("can't use the folder {}", path.display())))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.0.join("redis.sock")
+    }
+
+    pub(super) fn check_socket_path(&self) -> Result<(), StartError> {
+        let socket = self.socket();
+        if socket.as_os_str().len() > SOCKET_PATH_MAX {
+            return Err(StartError::SocketPath { socket });
+        }
+        Ok(())
+    }
+
+    /// Makes the folder ours until the file is closed, and writes down who we are.
+    pub(super) fn lock(&self) -> Result<File, StartError> {
+        let path = self.0.join("owner");
+        let failed = || StartError::io(format!("can't lock {}", path.display()));
+        let lock = File::options().create(true).read(true).write(true).truncate(false).open(&path);
+        let lock = lock.map_err(failed())?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let owner = fs::read_to_string(&path).map_err(failed())?.trim().to_owned();
+                return Err(StartError::InUse { folder: self.0.clone(), owner });
+            }
+            Err(TryLockError::Error(err)) => return Err(failed()(err)),
+        }
+        fs::write(&path, std::process::id().to_string()).map_err(failed())?;
+        Ok(lock)
+    }
+
+    fn pid_file(&self) -> PathBuf {
+        self.0.join("server.pid")
+    }
+
+    /// Writes down which process serves here, and on which port.
+    pub(super) fn note_process(&self, pid: u32, port: u16) -> Result<(), StartError> {
+        let path = self.pid_file();
+        fs::write(&path, format!("{pid} {port}\n"))
+            .map_err(StartError::io(format!("can't write {}", path.display())))
+    }
+
+    /// To be called once the process is gone. A file that can't be removed does no harm: the next start sees that
+    /// nobody answers.
+    pub(super) fn forget_process(&self) {
+        fs::remove_file(self.pid_file()).unwrap_or_default();
+    }
+
+    /// Ends a server that an earlier owner left in this folder, if there is one.
+    ///
+    /// A process is only taken for that server if it answers on the noted port, gives the noted process id, and names
+    /// this folder as its own. One that takes connections but never answers may be it: two servers must not write the
+    /// same files, so that is an error.
+    pub(super) fn end_left_over(&self) -> Result<(), StartError> {
+        let Some((pid, port)) = self.noted_process() else { return Ok(()) };
+        let Ok(mut link) = Link::open(port, ANSWER_LIMIT) else { return Ok(()) };
+        let left_over = || StartError::LeftOver { folder: self.0.clone(), pid };
+        match link.call(&["PING"]) {
+            Err(err) if is_timeout(&err) => return Err(left_over()),
+            Err(_) => return Ok(()),
+            Ok(_) if process_id(&mut link) != Some(pid) || !self.is_dir_of(&mut link) => {
+                return Ok(());
+            }
+            Ok(_) => {}
+        }
+
+        // Its answer is the end of the connection.
+        link.call(&["SHUTDOWN", "NOSAVE"]).map(drop).unwrap_or_default();
+        let until = Instant::now() + END_LIMIT;
+        while Link::open(port, ANSWER_LIMIT)
+            .is_ok_and(|mut link| process_id(&mut link) == Some(pid))
+        {
+            if Instant::now() >= until {
+                return Err(left_over());
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        Ok(())
+    }
+
+    fn noted_process(&self) -> Option<(u32, u16)> {
+        let noted = fs::read_to_string(self.pid_file()).ok()?;
+        let (pid, port) = noted.trim().split_once(' ')?;
+        Some((pid.parse().ok()?, port.parse().ok()?))
+    }
+
+    fn is_dir_of(&self, link: &mut Link) -> bool {
+        let Ok(Value::Array(setting)) = link.call(&["CONFIG", "GET", "dir"]) else { return false };
+        matches!(setting.as_slice(), [_, Value::Bytes(dir)] if dir == self.0.as_os_str().as_encoded_bytes())
+    }
+
+    /// A new log for a new process. The one before is kept, so that errors only tell of this one.
+    pub(super) fn new_log(&self) -> io::Result<File> {
+        let log = self.0.join("server.log");
+        match fs::rename(&log, self.0.join("server.log.old")) {
+            Err(err) if err.kind() != io::ErrorKind::NotFound => Err(err),
+            _ => File::create(log),
+        }
+    }
+
+    /// The last lines of the server's log.
+    pub(super) fn log_tail(&self) -> String {
+        let text = match fs::read(self.0.join("server.log")) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(err) => return format!("no log: {err}"),
+        };
+        let mut last: Vec<&str> =
+            text.lines().rev().filter(|line| !line.trim().is_empty()).take(LOG_LINES).collect();
+        last.reverse();
+        last.join(" | ")
+    }
+}
+
+fn is_timeout(err: &io::Error) -> bool {
+    matches!(err.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}

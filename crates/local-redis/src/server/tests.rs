@@ -1,0 +1,175 @@
+use std::fs;
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::{Resolver, default_cache};
+
+/// A real server, fetched if need be.
+fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        let search_path = std::env::var_os("PATH").unwrap();
+        let resolver = Resolver { explicit: None, search_path, cache: default_cache().unwrap() };
+        resolver.resolve(&mut |line| eprintln!("{line}")).unwrap().path
+    })
+}
+
+fn options(dir: &TempDir) -> Options {
+    Options::new(binary(), dir.path())
+}
+
+fn ask(server: &PrivateServer, words: &[&str]) -> Value {
+    Link::open(server.port(), ANSWER_LIMIT).unwrap().call(words).unwrap()
+}
+
+fn text(text: &str) -> Value {
+    Value::Bytes(text.as_bytes().to_vec())
+}
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_server_keeps_what_it_acknowledged_over_stop_and_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = PrivateServer::start(options(&dir)).unwrap();
+    let (port, pid) = (server.port(), server.pid());
+    assert_eq!(ask(&server, &["SET", "key", "value"]), Value::Simple("OK".into()));
+
+    server.stop(LIMIT).unwrap();
+    assert!(!server.is_running());
+    assert!(Link::open(port, ANSWER_LIMIT).is_err(), "nobody listens any more");
+
+    server.restart().unwrap();
+    assert_eq!(ask(&server, &["GET", "key"]), text("value"));
+    assert_eq!(server.port(), port);
+    assert_ne!(server.pid(), pid);
+}
+
+#[test]
+fn a_killed_server_that_wrote_through_has_lost_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server =
+        PrivateServer::start(Options { appendfsync: AppendFsync::Always, ..options(&dir) })
+            .unwrap();
+    ask(&server, &["SET", "key", "value"]);
+    server.kill().unwrap();
+    server.restart().unwrap();
+    assert_eq!(ask(&server, &["GET", "key"]), text("value"));
+}
+
+#[test]
+fn a_private_server_is_set_up_as_the_protocol_needs_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = vec!["--maxmemory".into(), "100mb".into()];
+    let server = PrivateServer::start(Options { args, ..options(&dir) }).unwrap();
+    let settings = [
+        ("bind", "127.0.0.1"),
+        ("protected-mode", "yes"),
+        ("save", ""),
+        ("appendonly", "yes"),
+        ("appendfsync", "everysec"),
+        ("maxmemory-policy", "noeviction"),
+        ("maxmemory", "104857600"),
+        ("dir", server.dir().to_str().unwrap()),
+    ];
+    for (name, value) in settings {
+        assert_eq!(
+            ask(&server, &["CONFIG", "GET", name]),
+            Value::Array(vec![text(name), text(value)])
+        );
+    }
+}
+
+#[test]
+fn a_server_answers_on_its_unix_socket_too() {
+    use std::io::{Read, Write};
+    let dir = tempfile::tempdir().unwrap();
+    let server = PrivateServer::start(options(&dir)).unwrap();
+    let url = server.unix_url().unwrap();
+    let mut socket =
+        std::os::unix::net::UnixStream::connect(url.strip_prefix("redis+unix://").unwrap())
+            .unwrap();
+    socket.write_all(b"PING\r\n").unwrap();
+    let mut answer = [0; 7];
+    socket.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"+PONG\r\n");
+    assert_eq!(server.url(), format!("redis://127.0.0.1:{}", server.port()));
+}
+
+#[test]
+fn a_dropped_server_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = PrivateServer::start(options(&dir)).unwrap();
+    let port = server.port();
+    drop(server);
+    assert!(Link::open(port, ANSWER_LIMIT).is_err());
+}
+
+#[test]
+fn a_folder_has_one_owner() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = PrivateServer::start(options(&dir)).unwrap();
+    let refused = PrivateServer::start(options(&dir)).unwrap_err();
+    assert!(
+        matches!(&refused, StartError::InUse { owner, .. } if *owner == std::process::id().to_string())
+    );
+    assert_eq!(ask(&server, &["PING"]), Value::Simple("PONG".into()), "the first is left alone");
+    drop(server);
+    PrivateServer::start(options(&dir)).unwrap();
+}
+
+#[test]
+fn a_server_that_a_killed_owner_left_behind_is_ended_and_its_data_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let owned = PrivateServer::start(options(&dir)).unwrap();
+    ask(&owned, &["SET", "key", "value"]);
+    // As if the owner had died: the process goes on, the folder's lock is free.
+    let PrivateServer { process: mut left, _lock: lock, .. } = owned;
+    drop(lock);
+
+    let server = PrivateServer::start(options(&dir)).unwrap();
+    assert!(left.wait_within(LIMIT).unwrap().is_some(), "the earlier server has ended");
+    assert_eq!(ask(&server, &["GET", "key"]), text("value"));
+}
+
+#[test]
+fn a_stranger_on_the_noted_port_is_left_alone() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let stranger = PrivateServer::start(options(&other)).unwrap();
+    fs::write(dir.path().join("server.pid"), format!("{} {}\n", stranger.pid(), stranger.port()))
+        .unwrap();
+    let server = PrivateServer::start(options(&dir)).unwrap();
+    assert_eq!(ask(&stranger, &["PING"]), Value::Simple("PONG".into()));
+    assert_ne!(server.port(), stranger.port());
+}
+
+#[test]
+fn a_port_that_is_taken_is_refused_if_it_was_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let refused = PrivateServer::start(Options { port: Some(port), ..options(&dir) }).unwrap_err();
+    assert_eq!(refused.to_string(), format!("port {port} on 127.0.0.1 is taken"));
+}
+
+#[test]
+fn a_server_that_does_not_start_says_why_in_the_words_of_its_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = vec!["--no-such-setting".into(), "1".into()];
+    let refused = PrivateServer::start(Options { args, ..options(&dir) }).unwrap_err().to_string();
+    assert!(refused.contains("no-such-setting"), "{refused}");
+    let missing = Options::new("/no/such/server", dir.path());
+    let refused = PrivateServer::start(missing).unwrap_err().to_string();
+    assert!(refused.contains("/no/such/server"), "{refused}");
+}
+
+#[test]
+fn a_folder_too_deep_for_a_unix_socket_is_refused_before_anything_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let deep = dir.path().join("d".repeat(100));
+    let refused = PrivateServer::start(Options::new(binary(), &deep)).unwrap_err();
+    assert!(matches!(refused, StartError::SocketPath { .. }), "{refused}");
+    PrivateServer::start(Options { unix_socket: false, ..Options::new(binary(), &deep) }).unwrap();
+}
