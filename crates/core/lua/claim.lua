@@ -1,0 +1,178 @@
+#!lua flags=allow-oom
+--[[
+claim: lease what a worker session has free slots for, or hand out again what the same call has leased before.
+
+KEYS[1]  pending   ZSET  handle, scored by deadline (ms)
+KEYS[2]  suspects  ZSET  handle, scored by deadline
+KEYS[3]  delayed   ZSET  handle, scored by due time
+KEYS[4]  leased    ZSET  fence|handle, scored by the end of the lease
+KEYS[5]  finished  ZSET  handle, scored by end of retention
+KEYS[6]  dead      ZSET  handle, scored by end of retention
+KEYS[7]  request   HASH  key -> tenant, id, lane, envelope and body
+KEYS[8]  ticket    HASH  key -> packed state
+KEYS[9]  result    HASH  key -> terminal record
+KEYS[10] sessions  HASH  session -> last call number, when, its handles
+KEYS[11] meta      HASH  suspect, longest_lease, paused, limit, in_flight, bytes
+KEYS[12] lanes     HASH  n|lane, b|lane -> requests and bytes held
+KEYS[13] bell      LIST  tokens for sleeping workers
+KEYS[14] ended     channel: keys and generations that ended
+ARGV[1] fence: the session and its call number, 16 hex digits each
+ARGV[2] free slots, 0 to 256
+ARGV[3] lease in ms
+ARGV[4] byte budget for the bodies of one call
+ARGV[5] 1 if the caller may take a suspect, else 0
+
+Returns {'stale'} alone: a later call of this session has run; nothing was written. Else
+        {'claimed', next_due, more}                       ms until something delayed is due, or -1; 1 if the caller
+                                                          would find more at once
+        {'lease', handle, ticket, left, till, asked}...   ms until its deadline, ms until the lease ends, 1 if its
+                                                          caller wants it stopped
+        {'ended', handle, outcome}...                     what this call ended on the way
+
+Holds   Order: earliest deadline first, equal ones by submission; nothing that is held blocks another.
+        One suspect: its head is taken only while no other suspect of the shard is leased.
+        Repeatable: by the call number; the same number renews and hands out what it leased, as far as it is still held.
+        Bounded: promotes 64, ends 32 a set, leases as many as there are free slots.
+        Clock: the server's, in ms.
+]]
+local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased = KEYS[4], finished = KEYS[5],
+  dead = KEYS[6], request = KEYS[7], ticket = KEYS[8], result = KEYS[9], sessions = KEYS[10], meta = KEYS[11],
+  lanes = KEYS[12], bell = KEYS[13], ended = KEYS[14]}
+local fence, free, lease, budget, may_suspect = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == '1'
+local call = #fence == 32 and tonumber(fence:sub(17), 16)
+if not call or not free or free < 0 or free > 256 or not lease or lease <= 0 or not budget then
+  return redis.error_reply('BADARG claim: a fence of 32 hex digits, 0 to 256 slots, a lease above 0 ms, a byte budget')
+end
+
+local now = clock()
+local session = fence:sub(1, 16)
+local row = redis.call('HGET', keys.sessions, session)
+local last = row and tonumber(row:sub(1, 16), 16)
+if last and call < last then
+  return {{'stale'}}
+end
+local meta = redis.call('HMGET', keys.meta, 'paused', 'limit', 'in_flight', 'suspect', 'longest_lease')
+local paused, limit = meta[1] == '1', tonumber(meta[2] or meta[3])
+local answers, batch, busy = {{'claimed', -1, 0}}, endings(now), false
+
+if last == call then
+  local handles, till = {}, {}
+  for at = 25, #row, 32 do
+    handles[#handles + 1] = row:sub(at, at + 31)
+  end
+  local tickets = tickets_of(keys.ticket, handles)
+  for _, handle in ipairs(handles) do
+    local ticket, member = tickets[handle:sub(17)], fence .. '|' .. handle
+    if readable(ticket) and handle_in(ticket, handle:sub(17)) == handle and redis.call('ZSCORE', keys.leased, member) then
+      local deadline = deadline_in(ticket)
+      local expiry = math.min(now, deadline) + lease
+      if expiry > now then
+        put(till, digits(expiry), member)
+        answers[#answers + 1] = {'lease', handle, ticket, deadline - now, expiry - now, bit.band(ticket:byte(2), 1)}
+      end
+    end
+  end
+  if #till > 0 then
+    redis.call('ZADD', keys.leased, 'XX', unpack(till))
+  end
+  redis.call('HSET', keys.sessions, session, row:sub(1, 16) .. struct.pack('>I8', now) .. row:sub(25))
+else
+  local due = promote_due(keys, now, 64)
+  local late, ended = expire_heads(keys, now, batch, 32)
+  busy = due == 64 or late
+  local out = redis.call('ZCARD', keys.leased)
+  local room = paused and 0 or math.min(free, limit and limit - out or free)
+
+  local first = {}
+  if room > 0 then
+    first = redis.call('ZRANGE', keys.pending, 0, room - 1, 'WITHSCORES')
+  end
+  local candidates = {}
+  for at = 1, #first, 2 do
+    candidates[#candidates + 1] = {first[at], tonumber(first[at + 1]), 'pending'}
+  end
+  if room > 0 and may_suspect and not (meta[4] and redis.call('ZSCORE', keys.leased, meta[4])) then
+    local head = redis.call('ZRANGE', keys.suspects, 0, 0, 'WITHSCORES')
+    if head[1] then
+      local place, sequence = 1, struct.unpack('>I8', head[1], 1)
+      local deadline = tonumber(head[2])
+      while candidates[place] and (candidates[place][2] < deadline
+        or candidates[place][2] == deadline and struct.unpack('>I8', candidates[place][1], 1) < sequence) do
+        place = place + 1
+      end
+      table.insert(candidates, place, {head[1], deadline, 'suspects'})
+    end
+  end
+
+  local handles = {}
+  for at, candidate in ipairs(candidates) do
+    handles[at] = candidate[1]
+  end
+  local found = tickets_of(keys.ticket, handles)
+  local taken, size, leased, tickets, suspect = {}, 0, {}, {}, nil
+  local removed = {pending = {}, suspects = {}}
+  for _, candidate in ipairs(candidates) do
+    local handle, deadline, home = unpack(candidate)
+    local key = handle:sub(17)
+    local ticket = found[key]
+    if #taken == room then
+      break
+    elseif not readable(ticket) then
+      finish(batch, handle, mend(keys, handle), UNUSABLE, 0, NO_ANSWER)
+      put(removed[home], handle)
+      ended[#ended + 1] = {handle, UNUSABLE}
+    elseif handle_in(ticket, key) ~= handle then
+      put(removed[home], handle)
+    elseif deadline > now then
+      local body, attempts = struct.unpack('>I4I4', ticket, 75)
+      if #taken > 0 and size + body > budget then
+        break
+      end
+      size = size + body
+      local expiry = math.min(now, deadline) + lease
+      ticket = ticket:sub(1, 78) .. struct.pack('>I4', attempts + 1) .. ticket:sub(83, 86) .. fence
+        .. struct.pack('>I8', now) .. ticket:sub(127)
+      taken[#taken + 1] = handle
+      put(tickets, key, ticket)
+      put(leased, digits(expiry), fence .. '|' .. handle)
+      put(removed[home], handle)
+      if home == 'suspects' then
+        suspect = fence .. '|' .. handle
+      end
+      answers[#answers + 1] = {'lease', handle, ticket, deadline - now, expiry - now, bit.band(ticket:byte(2), 1)}
+    end
+  end
+  flush('HSET', keys.ticket, tickets)
+  flush('ZADD', keys.leased, leased)
+  flush('ZREM', keys.pending, removed.pending)
+  flush('ZREM', keys.suspects, removed.suspects)
+  if suspect then
+    redis.call('HSET', keys.meta, 'suspect', suspect)
+    meta[4] = suspect
+  end
+  if #taken > 0 and (out == 0 or lease > (tonumber(meta[5]) or 0)) then
+    redis.call('HSET', keys.meta, 'longest_lease', digits(lease))
+  end
+  redis.call('HSET', keys.sessions, session, fence:sub(17) .. struct.pack('>I8', now) .. table.concat(taken))
+  publish(batch, keys)
+  for _, item in ipairs(ended) do
+    answers[#answers + 1] = {'ended', item[1], item[2]}
+  end
+end
+
+local next_due = redis.call('ZRANGE', keys.delayed, 0, 0, 'WITHSCORES')[2]
+if next_due then
+  answers[1][2] = math.max(0, tonumber(next_due) - now)
+end
+local pending, suspects = redis.call('ZCARD', keys.pending), redis.call('ZCARD', keys.suspects)
+if pending + suspects == 0 and not busy then
+  -- Nothing is left for anybody: what lies in the bell would only wake workers for nothing.
+  redis.call('DEL', keys.bell)
+elseif busy or not paused and not (limit and redis.call('ZCARD', keys.leased) >= limit) and (pending > 0
+  or may_suspect and not (meta[4] and redis.call('ZSCORE', keys.leased, meta[4]))) then
+  answers[1][3] = 1
+  if redis.call('LLEN', keys.bell) == 0 then
+    redis.call('RPUSH', keys.bell, '1')
+  end
+end
+return answers

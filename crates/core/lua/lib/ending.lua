@@ -1,0 +1,96 @@
+-- ending: gives generations their terminal record. `finish` gathers, `publish` writes all of them at once.
+local ANSWERED, DEADLINE_EXCEEDED, CANCELLED, GAVE_UP, KILLED_WORKERS, UNUSABLE, TOO_LARGE = 1, 2, 3, 4, 5, 6, 7
+local NO_ANSWER = '\0\0\0\0'
+-- Where nobody has written the queue's policy yet: a day.
+local UNDECLARED_RETENTION = 86400000
+
+local function endings(now)
+  return {now = now, results = {}, tickets = {}, finished = {}, dead = {}, bodies = {}, freed = {},
+    told = {}, lanes = {}, bytes = 0}
+end
+
+-- The lane that a request is counted under: its own, or its tenant's.
+local function lane_in(ticket)
+  local tenant = struct.unpack('>I2', ticket, 190)
+  local id = struct.unpack('>I2', ticket, 192 + tenant)
+  local lane = struct.unpack('>I2', ticket, 194 + tenant + id)
+  if lane == 0 then
+    return ticket:sub(192, 191 + tenant)
+  end
+  return ticket:sub(196 + tenant + id, 195 + tenant + id + lane)
+end
+
+local function count_lane(lanes, lane, requests, bytes)
+  local held = lanes[lane] or {0, 0}
+  held[1], held[2] = held[1] + requests, held[2] + bytes
+  lanes[lane] = held
+end
+
+-- Writes what was counted; a counter that comes to nothing is removed.
+local function write_counts(keys, bytes, lanes)
+  if bytes ~= 0 then
+    redis.call('HINCRBY', keys.meta, 'bytes', digits(bytes))
+  end
+  for lane, held in pairs(lanes) do
+    for at, name in ipairs({'n|', 'b|'}) do
+      if lane ~= '' and held[at] ~= 0 and redis.call('HINCRBY', keys.lanes, name .. lane, digits(held[at])) == 0 then
+        redis.call('HDEL', keys.lanes, name .. lane)
+      end
+    end
+  end
+end
+
+-- A ticket for a handle that lost its own, so that it still ends with a record: named after its request, if that is left.
+local function mend(keys, handle)
+  local request = redis.call('HGET', keys.request, handle:sub(17))
+  local names = '\0\6\0\0\0\0\0\0'
+  if request and #request >= 9 and request:byte(1) == 1 and #request >= 3 + struct.unpack('>I2', request, 2) then
+    names = request:sub(2, 3 + struct.unpack('>I2', request, 2))
+  end
+  return '\1\0' .. handle:sub(1, 16) .. string.rep('\0', 169) .. names
+end
+
+-- Ends one generation. `ticket` is as it is to be kept.
+local function finish(batch, handle, ticket, outcome, status, answer)
+  local key = handle:sub(17)
+  local names = struct.unpack('>I2', ticket, 188)
+  local record = struct.pack('>BB', 1, outcome) .. ticket:sub(11, 18) .. struct.pack('>I8', batch.now)
+    .. ticket:sub(79, 86) .. ticket:sub(160, 162) .. struct.pack('>I2', status) .. ticket:sub(188, 189 + names) .. answer
+  put(batch.results, key, record)
+  put(batch.tickets, key, unowned(ticket))
+  batch.told[#batch.told + 1] = key .. ticket:sub(11, 18)
+  local lane = lane_in(ticket)
+  if outcome >= GAVE_UP then
+    put(batch.dead, handle)
+  else
+    put(batch.finished, handle)
+    put(batch.bodies, key)
+    batch.freed[key] = lane
+  end
+  count_lane(batch.lanes, lane, -1, #record)
+  batch.bytes = batch.bytes + #record
+end
+
+local function publish(batch, keys)
+  if #batch.told == 0 then
+    return
+  end
+  local policy = redis.call('HMGET', keys.meta, 'retention', 'dead_retention')
+  for at, key in ipairs(batch.bodies) do
+    local size = redis.call('HSTRLEN', keys.request, key)
+    batch.bytes = batch.bytes - size
+    count_lane(batch.lanes, batch.freed[key], 0, -size)
+  end
+  flush('HSET', keys.result, batch.results)
+  flush('HSET', keys.ticket, batch.tickets)
+  for at, home in ipairs({'finished', 'dead'}) do
+    local till, members = digits(batch.now + (tonumber(policy[at]) or UNDECLARED_RETENTION)), {}
+    for _, handle in ipairs(batch[home]) do
+      put(members, till, handle)
+    end
+    flush('ZADD', keys[home], members)
+  end
+  flush('HDEL', keys.request, batch.bodies)
+  write_counts(keys, batch.bytes, batch.lanes)
+  redis.call('SPUBLISH', keys.ended, table.concat(batch.told))
+end

@@ -1,0 +1,15 @@
+-- home: where a generation is. Membership alone says so; nothing in the ticket does.
+local function home_of(keys, handle, ticket)
+  local fence = ticket:sub(87, 118)
+  local expiry = fence ~= NO_FENCE and redis.call('ZSCORE', keys.leased, fence .. '|' .. handle)
+  if expiry then
+    return 'leased', expiry
+  end
+  for _, home in ipairs({'pending', 'suspects', 'delayed', 'finished', 'dead'}) do
+    local score = redis.call('ZSCORE', keys[home], handle)
+    if score then
+      return home, score
+    end
+  end
+  return 'nowhere', '0'
+end

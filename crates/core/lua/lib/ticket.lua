@@ -1,0 +1,79 @@
+-- ticket: how the packed state of a request is read (layout: docs/protocol.md, "Ticket"). Places count from 1.
+--   1 version, 2 flags (1: cancel asked), 3 sequence, 11 generation, 19 digest, 51 deadline, 59 not_before,
+--   67 submitted_at, 75 body size, 79 attempts, 83 lapses, 85 forgiven, 87 fence, 119 claimed_at,
+--   127 fence and 159 word of the last settle, 160 code, 161 status and 163 time of the last failure,
+--   171 generation, 179 outcome and 180 end of the previous run, 188 length of the names, 190 names, then what
+--   a newer version added.
+local NO_FENCE = string.rep('\0', 32)
+
+-- The server's clock, in ms: a caller's clock never decides about a lease.
+local function clock()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- A number in all its digits: Lua's own text of a large one is 1.7e+12.
+local function digits(number)
+  return string.format('%.0f', number)
+end
+
+local function readable(ticket)
+  return ticket and #ticket >= 189 and ticket:byte(1) == 1 and #ticket >= 189 + struct.unpack('>I2', ticket, 188)
+end
+
+local function handle_in(ticket, key)
+  return ticket:sub(3, 18) .. key
+end
+
+local function deadline_in(ticket)
+  return (struct.unpack('>I8', ticket, 51))
+end
+
+-- Two lapses, or three with the forgiven ones counted: it waits apart from the others.
+local function suspected(ticket)
+  local lapses, forgiven = struct.unpack('>I2I2', ticket, 83)
+  return lapses >= 2 or lapses + forgiven >= 3
+end
+
+-- The same ticket without an owner.
+local function unowned(ticket)
+  return ticket:sub(1, 86) .. NO_FENCE .. ticket:sub(119)
+end
+
+-- Tickets of many handles in one call: key -> ticket, or false where there is none.
+local function tickets_of(hash, handles)
+  local keys, found = {}, {}
+  for at = 1, #handles do
+    keys[at] = handles[at]:sub(17)
+  end
+  if #keys == 0 then
+    return found
+  end
+  local values = redis.call('HMGET', hash, unpack(keys))
+  for at = 1, #keys do
+    found[keys[at]] = values[at]
+  end
+  return found
+end
+
+-- Adds arguments to a command that runs once for the whole batch.
+local function put(list, ...)
+  local size = #list
+  for at = 1, select('#', ...) do
+    list[size + at] = (select(at, ...))
+  end
+end
+
+-- Runs a gathered command, if anything was gathered.
+local function flush(command, key, list)
+  if #list > 0 then
+    redis.call(command, key, unpack(list))
+  end
+end
+
+-- A token for a sleeping worker; a short bell is enough, since who finds more rings again.
+local function ring(bell)
+  if redis.call('LLEN', bell) < 64 then
+    redis.call('RPUSH', bell, '1')
+  end
+end

@@ -1,0 +1,45 @@
+-- upkeep: what both claim and the reclaimer's scripts do on the way, a bounded number at a time.
+
+-- Moves what is due from `delayed` to where it is claimed from. Returns how many were due, and what was moved.
+local function promote_due(keys, now, limit)
+  local due = redis.call('ZRANGEBYSCORE', keys.delayed, '-inf', digits(now), 'LIMIT', 0, limit)
+  local tickets, pending, suspects, moved = tickets_of(keys.ticket, due), {}, {}, {}
+  for _, handle in ipairs(due) do
+    local ticket = tickets[handle:sub(17)]
+    if not readable(ticket) then
+      -- Claim ends it, with a record; its own deadline is lost with its ticket.
+      put(pending, digits(now + 1), handle)
+      moved[#moved + 1] = handle
+    elseif handle_in(ticket, handle:sub(17)) == handle then
+      put(suspected(ticket) and suspects or pending, digits(deadline_in(ticket)), handle)
+      moved[#moved + 1] = handle
+    end
+  end
+  flush('ZADD', keys.pending, pending)
+  flush('ZADD', keys.suspects, suspects)
+  flush('ZREM', keys.delayed, due)
+  return #due, moved
+end
+
+-- Ends what waits past its deadline, looking at the heads of `pending` and `suspects` only. Returns whether the limit
+-- was reached, and the handles that ended.
+local function expire_heads(keys, now, batch, limit)
+  local ended, reached = {}, false
+  for _, home in ipairs({keys.pending, keys.suspects}) do
+    local late = redis.call('ZRANGEBYSCORE', home, '-inf', digits(now), 'LIMIT', 0, limit)
+    local tickets = tickets_of(keys.ticket, late)
+    for _, handle in ipairs(late) do
+      local ticket = tickets[handle:sub(17)]
+      if not readable(ticket) then
+        finish(batch, handle, mend(keys, handle), UNUSABLE, 0, NO_ANSWER)
+        ended[#ended + 1] = {handle, UNUSABLE}
+      elseif handle_in(ticket, handle:sub(17)) == handle then
+        finish(batch, handle, ticket, DEADLINE_EXCEEDED, 0, NO_ANSWER)
+        ended[#ended + 1] = {handle, DEADLINE_EXCEEDED}
+      end
+    end
+    flush('ZREM', home, late)
+    reached = reached or #late == limit
+  end
+  return reached, ended
+end

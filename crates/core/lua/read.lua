@@ -1,0 +1,53 @@
+#!lua flags=allow-oom
+--[[
+read: where requests are, and how they ended.
+
+KEYS[1] pending   ZSET  handle, scored by deadline (ms)
+KEYS[2] suspects  ZSET  handle, scored by deadline
+KEYS[3] delayed   ZSET  handle, scored by due time
+KEYS[4] leased    ZSET  fence|handle, scored by the end of the lease
+KEYS[5] finished  ZSET  handle, scored by end of retention
+KEYS[6] dead      ZSET  handle, scored by end of retention
+KEYS[7] ticket    HASH  key -> packed state
+KEYS[8] result    HASH  key -> terminal record
+KEYS[9] meta      HASH  tick
+ARGV[1] 1 if the record is wanted whole, 0 if its first 64 bytes are enough
+ARGV[2] 1 if the call must end with a write of its own (durability), else 0
+ARGV rows of 1: key
+
+Returns one answer a row, in the order of the rows
+        {'none'}                                  no generation is kept under this key
+        {'at', home, score, now, ticket, record}  home and its score (ms), the server's time, both values; record is
+                                                  empty while there is none
+
+Holds   One home, read whole in one script.
+        Repeatable: reading consumes nothing; the tick is only counted.
+        Clock: the server's, in ms.
+]]
+local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased = KEYS[4], finished = KEYS[5],
+  dead = KEYS[6], ticket = KEYS[7], result = KEYS[8], meta = KEYS[9]}
+local whole, tick = ARGV[1] == '1', ARGV[2] == '1'
+for at = 3, #ARGV do
+  if #ARGV[at] ~= 16 then
+    return redis.error_reply('BADARG read: keys of 16 bytes')
+  end
+end
+local now, answers = clock(), {}
+for at = 3, #ARGV do
+  local key = ARGV[at]
+  local ticket = redis.call('HGET', keys.ticket, key)
+  if not readable(ticket) then
+    answers[#answers + 1] = {'none'}
+  else
+    local home, score = home_of(keys, handle_in(ticket, key), ticket)
+    local record = ''
+    if home == 'finished' or home == 'dead' then
+      record = redis.call('HGET', keys.result, key) or ''
+    end
+    answers[#answers + 1] = {'at', home, score, digits(now), ticket, whole and record or record:sub(1, 64)}
+  end
+end
+if tick then
+  redis.call('HINCRBY', keys.meta, 'tick', 1)
+end
+return answers

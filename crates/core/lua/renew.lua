@@ -1,0 +1,52 @@
+#!lua flags=allow-oom
+--[[
+renew: prolong leases that are still ours.
+
+KEYS[1] leased  ZSET  fence|handle, scored by the end of the lease (ms)
+KEYS[2] ticket  HASH  key -> packed state
+KEYS[3] meta    HASH  beat, forgiven_to, longest_lease
+ARGV[1] lease in ms
+ARGV rows of 2: fence, handle
+
+Returns one answer a row, in the order of the rows
+        {'held', till}    ours for another `till` ms
+        {'cancel', till}  ours, but its caller wants it stopped
+        {'lost'}          not ours any more, or past deadline + lease: nothing was written
+
+Holds   Fenced: what is no member of leased is not written.
+        Nothing is held for ever: a lease ends at deadline + lease.
+        An outage is nobody's fault: who finds beat older than half a lease forgives what expires until half a lease on.
+        Repeatable: a second run only prolongs once more.
+        Clock: the server's, in ms; a worker's clock never decides about a lease.
+]]
+local leased, ticket_key, meta, lease = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1])
+if not lease or lease <= 0 or (#ARGV - 1) % 2 ~= 0 then
+  return redis.error_reply('BADARG renew: a lease above 0 ms, then rows of 2')
+end
+local handles = {}
+for at = 2, #ARGV, 2 do
+  if #ARGV[at] ~= 32 or #ARGV[at + 1] ~= 32 then
+    return redis.error_reply('BADARG renew: a fence and a handle of 32 bytes each')
+  end
+  handles[#handles + 1] = ARGV[at + 1]
+end
+
+local now = clock()
+watch_beat(meta, now)
+local tickets, answers, till = tickets_of(ticket_key, handles), {}, {}
+for at = 2, #ARGV, 2 do
+  local fence, handle = ARGV[at], ARGV[at + 1]
+  local owner, ticket = fence .. '|' .. handle, tickets[handle:sub(17)]
+  local ours = readable(ticket) and handle_in(ticket, handle:sub(17)) == handle and redis.call('ZSCORE', leased, owner)
+  local expiry = ours and math.min(now, deadline_in(ticket)) + lease
+  if ours and expiry > now then
+    put(till, digits(expiry), owner)
+    answers[#answers + 1] = {bit.band(ticket:byte(2), 1) == 1 and 'cancel' or 'held', expiry - now}
+  else
+    answers[#answers + 1] = {'lost'}
+  end
+end
+if #till > 0 then
+  redis.call('ZADD', leased, 'XX', unpack(till))
+end
+return answers

@@ -1,0 +1,138 @@
+#!lua flags=allow-oom
+--[[
+settle: end attempts, each as its worker says: ack, retry, release or bury.
+
+KEYS[1]  pending   ZSET  handle, scored by deadline (ms)
+KEYS[2]  suspects  ZSET  handle, scored by deadline
+KEYS[3]  delayed   ZSET  handle, scored by due time
+KEYS[4]  leased    ZSET  fence|handle, scored by the end of the lease
+KEYS[5]  finished  ZSET  handle, scored by end of retention
+KEYS[6]  dead      ZSET  handle, scored by end of retention
+KEYS[7]  request   HASH  key -> tenant, id, lane, envelope and body
+KEYS[8]  ticket    HASH  key -> packed state
+KEYS[9]  result    HASH  key -> terminal record
+KEYS[10] meta      HASH  bytes, limit, in_flight, retentions
+KEYS[11] lanes     HASH  n|lane, b|lane -> requests and bytes held
+KEYS[12] bell      LIST  tokens for sleeping workers
+KEYS[13] ended     channel: keys and generations that ended
+ARGV rows of 6: fence, handle, word, number, failure, answer
+        ack      number: the gateway's status; answer: packed head and body
+        retry    number: ms until the next start; failure: code and status (3 bytes)
+        release  number: 1 if something was sent, else 0; failure: 3 bytes or none
+        bury     number: the outcome, 4 to 7; failure: 3 bytes; answer: packed head and body, or none
+
+Returns one answer a row, in the order of the rows
+        {'ok'}              done as said
+        {'ended', outcome}  retry or release met a cancel or the deadline: ended with this outcome instead
+        {'already', word}   this fence has settled it before, with this word; nothing was written
+        {'fenced'}          not this fence's lease: nothing was written
+        {'gone'}            the ticket names another generation, or there is none: nothing was written
+
+Holds   Fenced: only a member of leased is settled.
+        One terminal record: whoever ends a generation publishes it, here and at once.
+        Repeatable: by the fence and word of the last settle, kept in the ticket.
+        All or nothing: every row is checked before the first write.
+        Clock: the server's, in ms.
+]]
+local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased = KEYS[4], finished = KEYS[5],
+  dead = KEYS[6], request = KEYS[7], ticket = KEYS[8], result = KEYS[9], meta = KEYS[10], lanes = KEYS[11],
+  bell = KEYS[12], ended = KEYS[13]}
+local MARK = {ack = 'a', retry = 't', release = 'r', bury = 'b'}
+local WORD = {a = 'ack', t = 'retry', r = 'release', b = 'bury'}
+local handles = {}
+for at = 1, #ARGV, 6 do
+  local word, number, failure, answer = ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4], ARGV[at + 5]
+  if #ARGV % 6 ~= 0 or #ARGV[at] ~= 32 or #ARGV[at + 1] ~= 32 or not MARK[word] or not number or number < 0
+    or (#failure ~= 3 and #failure ~= 0) or (word == 'retry' and #failure ~= 3)
+    or (word == 'ack' and (#answer < 4 or number > 65535)) or (word == 'bury' and (number < GAVE_UP or number > TOO_LARGE)) then
+    return redis.error_reply('BADARG settle: rows of fence, handle, word, number, failure, answer')
+  end
+  handles[#handles + 1] = ARGV[at + 1]
+end
+
+local now = clock()
+local found, batch, answers, settled = tickets_of(keys.ticket, handles), endings(now), {}, {}
+local owners, tickets, pending, suspects, delayed, soonest = {}, {}, {}, {}, {}, nil
+for at = 1, #ARGV, 6 do
+  local fence, handle, word, number = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
+  local failure, answer = ARGV[at + 4], ARGV[at + 5]
+  local key, member = handle:sub(17), fence .. '|' .. handle
+  local ticket = found[key]
+  local named = readable(ticket) and handle_in(ticket, key) == handle
+  if settled[member] or not redis.call('ZSCORE', keys.leased, member) then
+    if not named then
+      answers[#answers + 1] = {'gone'}
+    elseif ticket:sub(127, 158) == fence then
+      answers[#answers + 1] = {'already', WORD[ticket:sub(159, 159)]}
+    else
+      answers[#answers + 1] = {'fenced'}
+    end
+  elseif not readable(ticket) then
+    settled[member] = true
+    put(owners, member)
+    ticket = mend(keys, handle)
+    finish(batch, handle, ticket, UNUSABLE, 0, NO_ANSWER)
+    found[key] = ticket
+    answers[#answers + 1] = {'ended', UNUSABLE}
+  elseif not named then
+    settled[member] = true
+    put(owners, member)
+    answers[#answers + 1] = {'gone'}
+  else
+    settled[member] = true
+    put(owners, member)
+    local asked, deadline = bit.band(ticket:byte(2), 1) == 1, deadline_in(ticket)
+    local attempts = struct.unpack('>I4', ticket, 79)
+    if word == 'release' and number == 0 then
+      attempts = math.max(attempts - 1, 0)
+    end
+    local failed = ticket:sub(160, 170)
+    if #failure == 3 then
+      failed = failure .. struct.pack('>I8', now)
+    end
+    ticket = ticket:sub(1, 78) .. struct.pack('>I4', attempts) .. ticket:sub(83, 86) .. NO_FENCE .. ticket:sub(119, 126)
+      .. fence .. MARK[word] .. failed .. ticket:sub(171)
+    found[key] = ticket
+    local start = word == 'retry' and now + number or now
+    if word == 'ack' then
+      finish(batch, handle, ticket, ANSWERED, number, answer)
+      answers[#answers + 1] = {'ok'}
+    elseif word == 'bury' then
+      local status = #failure == 3 and struct.unpack('>I2', failure, 2) or 0
+      finish(batch, handle, ticket, number, status, #answer >= 4 and answer or NO_ANSWER)
+      answers[#answers + 1] = {'ok'}
+    elseif asked or start >= deadline then
+      local outcome = asked and CANCELLED or DEADLINE_EXCEEDED
+      finish(batch, handle, ticket, outcome, 0, NO_ANSWER)
+      answers[#answers + 1] = {'ended', outcome}
+    else
+      put(tickets, key, ticket)
+      if word == 'retry' then
+        put(delayed, digits(start), handle)
+        soonest = math.min(soonest or start, start)
+      else
+        put(suspected(ticket) and suspects or pending, digits(deadline), handle)
+      end
+      answers[#answers + 1] = {'ok'}
+    end
+  end
+end
+if #owners == 0 then
+  return answers
+end
+
+-- What sleeps until the next due time must hear of an earlier one.
+local due = soonest and redis.call('ZRANGE', keys.delayed, 0, 0, 'WITHSCORES')[2]
+local first = soonest and (not due or soonest < tonumber(due))
+publish(batch, keys)
+flush('HSET', keys.ticket, tickets)
+flush('ZADD', keys.pending, pending)
+flush('ZADD', keys.suspects, suspects)
+flush('ZADD', keys.delayed, delayed)
+flush('ZREM', keys.leased, owners)
+local limits = redis.call('HMGET', keys.meta, 'limit', 'in_flight')
+local freed = (limits[1] or limits[2]) and redis.call('EXISTS', keys.pending) == 1
+if #pending > 0 or first or freed or redis.call('EXISTS', keys.suspects) == 1 then
+  ring(keys.bell)
+end
+return answers

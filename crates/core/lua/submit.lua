@@ -1,0 +1,132 @@
+#!lua
+--[[
+submit: take in new requests, each under its id.
+
+KEYS[1]  pending   ZSET  handle, scored by deadline (ms)
+KEYS[2]  suspects  ZSET  handle, scored by deadline
+KEYS[3]  delayed   ZSET  handle, scored by due time
+KEYS[4]  leased    ZSET  fence|handle, scored by the end of the lease
+KEYS[5]  finished  ZSET  handle, scored by end of retention
+KEYS[6]  dead      ZSET  handle, scored by end of retention
+KEYS[7]  request   HASH  key -> tenant, id, lane, envelope and body
+KEYS[8]  ticket    HASH  key -> packed state
+KEYS[9]  meta      HASH  seq, bytes; the policy's capacity and capacity_bytes
+KEYS[10] lanes     HASH  n|lane, b|lane -> requests and bytes held
+KEYS[11] bell      LIST  tokens for sleeping workers
+ARGV[1] how long a record that answers a repeat is kept at least from now, in ms
+ARGV rows of 3: key, ticket (sequence and submitted_at left 0), request
+
+Returns one answer a row, in the order of the rows
+        {'accepted', ticket}        new, and as told in the ticket
+        {'known', home, ticket}     this very submission was accepted before; here is where it is
+        {'reused', home, ticket}    other bytes live under this id; nothing was written
+        {'full', limit}             the queue holds 'requests' or 'bytes' up to its limit; nothing was written
+        {'late'}                    the deadline has passed; nothing was written
+        {'undeclared'}              nobody has written this queue's policy yet; nothing was written
+
+Holds   One home: a new generation is in pending, or in delayed until its not_before.
+        Id rule: it comes before every refusal, and a repeat moves the end of retention to at least ARGV[1] from now.
+        Repeatable: by id and digest; a second copy is answered 'known'.
+        A full Redis: no allow-oom flag, so that Redis refuses the whole call before it runs.
+        Clock: the server's, in ms.
+]]
+local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased = KEYS[4], finished = KEYS[5],
+  dead = KEYS[6], request = KEYS[7], ticket = KEYS[8], meta = KEYS[9], lanes = KEYS[10], bell = KEYS[11]}
+local guard = tonumber(ARGV[1])
+if not guard or guard < 0 or (#ARGV - 1) % 3 ~= 0 then
+  return redis.error_reply('BADARG submit: a time to keep, then rows of 3')
+end
+local names = {}
+for at = 2, #ARGV, 3 do
+  local deadline, start = struct.unpack('>I8I8', readable(ARGV[at + 1]) and ARGV[at + 1] or string.rep('\0', 66), 51)
+  if #ARGV[at] ~= 16 or start >= deadline then
+    return redis.error_reply('BADARG submit: a key of 16 bytes, a whole ticket, not_before below its deadline')
+  end
+  names[#names + 1] = ARGV[at]
+end
+
+local now = clock()
+local tickets = {}
+if #names > 0 then
+  local found = redis.call('HMGET', keys.ticket, unpack(names))
+  for at = 1, #names do
+    tickets[names[at]] = found[at]
+  end
+end
+local policy = redis.call('HMGET', keys.meta, 'capacity', 'capacity_bytes', 'bytes')
+local capacity, room, bytes = tonumber(policy[1]), tonumber(policy[2]), tonumber(policy[3]) or 0
+local live = redis.call('ZCARD', keys.pending) + redis.call('ZCARD', keys.suspects)
+  + redis.call('ZCARD', keys.delayed) + redis.call('ZCARD', keys.leased)
+
+local answers, new, twice, added, lanes = {}, {}, {}, 0, {}
+local new_tickets, requests, pending, delayed = {}, {}, {}, {}
+for at = 2, #ARGV, 3 do
+  local key, draft, request = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  local kept = tickets[key]
+  local deadline, start = struct.unpack('>I8I8', draft, 51)
+  if kept and readable(kept) then
+    local handle = handle_in(kept, key)
+    local home, score = 'pending', '0'
+    if new[key] then
+      home = struct.unpack('>I8', kept, 59) > now and 'delayed' or 'pending'
+      twice[#twice + 1] = {#answers + 1, new[key]}
+    else
+      home, score = home_of(keys, handle, kept)
+    end
+    if kept:sub(19, 50) ~= draft:sub(19, 50) then
+      answers[#answers + 1] = {'reused', home, kept}
+    else
+      if (home == 'finished' or home == 'dead') and tonumber(score) < now + guard then
+        redis.call('ZADD', keys[home], 'XX', digits(now + guard), handle)
+      end
+      answers[#answers + 1] = {'known', home, kept}
+    end
+  elseif kept then
+    answers[#answers + 1] = {'reused', 'nowhere', draft}
+  elseif not capacity or not room then
+    answers[#answers + 1] = {'undeclared'}
+  elseif deadline <= now then
+    answers[#answers + 1] = {'late'}
+  elseif live >= capacity then
+    answers[#answers + 1] = {'full', 'requests'}
+  elseif bytes + added + #request > room then
+    answers[#answers + 1] = {'full', 'bytes'}
+  else
+    -- The place of its sequence is filled in below: one increment numbers the whole batch.
+    new[key] = #answers + 1
+    new[#new + 1] = {key, draft, request, deadline, start}
+    live, added = live + 1, added + #request
+    answers[#answers + 1] = {'accepted'}
+    tickets[key] = draft:sub(1, 66) .. struct.pack('>I8', now) .. draft:sub(75)
+  end
+end
+if #new == 0 then
+  return answers
+end
+
+local sequence = redis.call('HINCRBY', keys.meta, 'seq', #new) - #new
+for at, item in ipairs(new) do
+  local key, draft, request, deadline, start = unpack(item)
+  local ticket = draft:sub(1, 2) .. struct.pack('>I8', sequence + at) .. draft:sub(11, 66)
+    .. struct.pack('>I8', now) .. draft:sub(75)
+  local handle = handle_in(ticket, key)
+  answers[new[key]][2] = ticket
+  put(new_tickets, key, ticket)
+  put(requests, key, request)
+  if start > now then
+    put(delayed, digits(start), handle)
+  else
+    put(pending, digits(deadline), handle)
+  end
+  count_lane(lanes, lane_in(ticket), 1, #request)
+end
+for _, pair in ipairs(twice) do
+  answers[pair[1]][3] = answers[pair[2]][2]
+end
+flush('HSET', keys.request, requests)
+flush('HSET', keys.ticket, new_tickets)
+flush('ZADD', keys.pending, pending)
+flush('ZADD', keys.delayed, delayed)
+write_counts(keys, added, lanes)
+ring(keys.bell)
+return answers

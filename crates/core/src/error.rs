@@ -1,0 +1,155 @@
+//! What can go wrong between us and Redis, split by what the caller must do.
+
+use std::{error::Error as StdError, fmt};
+
+use fred::error::{Error, ErrorKind};
+
+/// What Redis says before it runs anything: the call changed nothing.
+const NOT_RUN: &[&str] = &[
+    "NOSCRIPT",
+    "BUSY",
+    "LOADING",
+    "OOM",
+    "READONLY",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "MOVED",
+    "ASK",
+    "TRYAGAIN",
+    "NOREPLICAS",
+    "NOAUTH",
+    "NOPERM",
+    "WRONGPASS",
+    "MISCONF",
+    "BADARG",
+];
+
+/// A call to Redis that gave no usable answer.
+///
+/// There is no variant for "fenced" or "full": those are answers.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The call may or may not have run: send it again, every script is repeatable.
+    #[error("{call}: no answer from redis")]
+    Unanswered {
+        /// The script or command.
+        call: &'static str,
+        /// What the client saw.
+        source: Error,
+    },
+    /// Redis answered with an error. A script that fails half-way keeps its writes.
+    #[error("{call}: refused by redis ({})", refusal_word(.source))]
+    Refused {
+        /// The script or command.
+        call: &'static str,
+        /// What Redis said.
+        source: Error,
+    },
+    /// Redis answered something this version does not know.
+    #[error("{call}: unknown reply")]
+    Reply {
+        /// The script or command.
+        call: &'static str,
+    },
+    /// Too many calls are already waiting for Redis: this one was not sent.
+    #[error("{call}: too many calls wait for redis")]
+    Crowded {
+        /// The script or command.
+        call: &'static str,
+    },
+}
+
+/// Why Redis refused a call before it ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// `maxmemory` is reached.
+    OutOfMemory,
+    /// It takes no writes: a replica, a full disk, too few replicas.
+    ReadOnly,
+    /// It is starting, failing over, or busy with somebody's script.
+    NotReady,
+    /// The user lacks a right, or the password is wrong.
+    Denied,
+    /// Anything else.
+    Other,
+}
+
+impl StoreError {
+    pub(crate) fn new(call: &'static str, source: Error) -> Self {
+        match source.kind() {
+            ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled => Self::Unanswered { call, source },
+            _ => Self::Refused { call, source },
+        }
+    }
+
+    /// Whether the call may have changed something all the same.
+    pub fn may_have_run(&self) -> bool {
+        match self {
+            Self::Refused { source, .. } => !NOT_RUN.contains(&first_word(source)),
+            Self::Crowded { .. } => false,
+            Self::Unanswered { .. } | Self::Reply { .. } => true,
+        }
+    }
+
+    /// Why Redis refused, if it did.
+    pub fn refusal(&self) -> Option<Refusal> {
+        let Self::Refused { source, .. } = self else { return None };
+        Some(match first_word(source) {
+            "OOM" => Refusal::OutOfMemory,
+            "READONLY" | "MISCONF" | "NOREPLICAS" => Refusal::ReadOnly,
+            "BUSY" | "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK" => Refusal::NotReady,
+            "NOAUTH" | "NOPERM" | "WRONGPASS" => Refusal::Denied,
+            _ => Refusal::Other,
+        })
+    }
+}
+
+/// The word that starts an error of Redis: its kind.
+pub(crate) fn first_word(error: &Error) -> &str {
+    error.details().split([' ', ':']).next().unwrap_or_default()
+}
+
+/// The kind alone: the rest of an error text may quote what was sent.
+fn refusal_word(error: &Error) -> &str {
+    let word = first_word(error);
+    if word.bytes().all(|byte| byte.is_ascii_uppercase()) { word } else { "ERR" }
+}
+
+/// Shows an error with its causes on one line, for one field of a log event.
+pub struct Chain<'a>(pub &'a dyn StdError);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> StoreError {
+        StoreError::new("settle", Error::new(ErrorKind::Unknown, text.to_owned()))
+    }
+
+    #[test]
+    fn what_redis_says_before_it_runs_a_script_changed_nothing() {
+        for text in ["OOM command not allowed", "NOSCRIPT No matching script", "READONLY You can't write"] {
+            assert!(!refused(text).may_have_run(), "{text}");
+        }
+        assert!(refused("ERR user_script:7: attempt to index nil").may_have_run());
+        assert!(StoreError::new("settle", Error::new(ErrorKind::Timeout, "late")).may_have_run());
+    }
+
+    #[test]
+    fn an_error_text_of_redis_is_told_by_its_kind_only() {
+        assert_eq!(refused("WRONGTYPE Operation against secret").to_string(), "settle: refused by redis (WRONGTYPE)");
+        assert_eq!(refused("my prompt was here").to_string(), "settle: refused by redis (ERR)");
+    }
+}
