@@ -1,7 +1,9 @@
 //! The HTTP API: submit, status, result, cancel.
 
+mod batcher;
 mod body;
 mod depth;
+mod ended;
 mod id;
 mod item;
 mod prefer;

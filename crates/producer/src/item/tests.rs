@@ -106,7 +106,9 @@ fn a_deadline_of_another_kind_is_refused_by_what_it_is() {
 #[test]
 fn a_past_deadline_is_left_to_the_id_rule() {
     assert_eq!(with_deadline(&(NOW - 1).to_string()), Ok((NOW - 1) * 1000));
-    assert_eq!(with_deadline("0"), Ok(0));
+    assert_eq!(with_deadline("1"), Ok(1000));
+    let never = Err(time_fault(Field::Deadline, TimeFault::Past));
+    assert_eq!(with_deadline("0"), never, "nothing was ever accepted with it");
 }
 
 #[test]

@@ -23,6 +23,10 @@ pub(super) fn unix_seconds(raw: &str, now_ms: u64) -> Result<u64, TimeFault> {
     }
     // JSON numbers of digits alone fail to parse only when they are too large.
     let seconds: u64 = raw.parse().map_err(|_| TimeFault::LooksLikeMillis)?;
+    // What no request can ever have been accepted with needs no look at what is kept.
+    if seconds == 0 {
+        return Err(TimeFault::Past);
+    }
     if seconds > MILLIS_FROM {
         return Err(TimeFault::LooksLikeMillis);
     }
