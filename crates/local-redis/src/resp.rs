@@ -24,6 +24,52 @@ pub enum Value {
     Simple(String),
 }
 
+impl Value {
+    /// The bytes of a bulk string or a status.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Simple(text) => Some(text.as_bytes()),
+            _ => None,
+        }
+    }
+
+    /// The same as text, if it is text.
+    pub fn text(&self) -> Option<&str> {
+        std::str::from_utf8(self.bytes()?).ok()
+    }
+
+    /// An integer, also one that is written as a string.
+    pub fn int(&self) -> Option<i64> {
+        match self {
+            Self::Int(number) => Some(*number),
+            _ => self.text()?.parse().ok(),
+        }
+    }
+
+    /// The parts of a list.
+    pub fn array(&self) -> Option<&[Self]> {
+        match self {
+            Self::Array(values) => Some(values),
+            _ => None,
+        }
+    }
+}
+
+impl From<&str> for Value {
+    /// A bulk string.
+    fn from(text: &str) -> Self {
+        Self::Bytes(text.as_bytes().to_vec())
+    }
+}
+
+impl From<&[u8]> for Value {
+    /// A bulk string.
+    fn from(bytes: &[u8]) -> Self {
+        Self::Bytes(bytes.to_vec())
+    }
+}
+
 /// Bytes that are no frame of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a frame of the redis protocol")]
@@ -153,21 +199,21 @@ impl Link {
 mod tests {
     use super::*;
 
-    fn bytes(text: &str) -> Value {
-        Value::Bytes(text.as_bytes().to_vec())
-    }
-
     #[test]
     fn every_kind_of_value_is_read_with_its_length() {
-        let nested =
-            Value::Array(vec![Value::Int(-7), Value::Array(vec![]), Value::Nil, bytes("a\r\nb")]);
+        let nested = Value::Array(vec![
+            Value::Int(-7),
+            Value::Array(vec![]),
+            Value::Nil,
+            Value::from("a\r\nb"),
+        ]);
         let cases: [(&[u8], Value); 7] = [
             (b"+OK\r\n", Value::Simple("OK".into())),
             (b"-ERR no\r\n", Value::Error("ERR no".into())),
             (b":42\r\n", Value::Int(42)),
             (b"$-1\r\n", Value::Nil),
             (b"*-1\r\n", Value::Nil),
-            (b"$0\r\n\r\n", bytes("")),
+            (b"$0\r\n\r\n", Value::from("")),
             (b"*4\r\n:-7\r\n*0\r\n$-1\r\n$4\r\na\r\nb\r\n", nested),
         ];
         for (wire, value) in cases {

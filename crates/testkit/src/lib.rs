@@ -1,1 +1,31 @@
 //! Real servers, processes and faults for tests.
+//!
+//! # Layout
+//!
+//! - [`RedisServer`] is a real server of the test's own, which can be killed, restarted and frozen, and be looked into
+//!   without the client that is under test.
+//! - [`Process`] is a real binary: its lines, its signals, its exit status.
+//! - [`eventually`] is how tests wait.
+//!
+//! What these tools can't do fails the test that asked: they panic with what they were doing.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a tool of the tests: what it can't do fails the test"
+)]
+
+mod eventually;
+mod process;
+mod redis;
+mod signal;
+
+pub use eventually::eventually;
+pub use holdfast_local_redis::resp::Value;
+pub use holdfast_local_redis::{AppendFsync, Options};
+pub use process::{Finished, Process};
+pub use redis::{Client, RedisServer};
+
+/// A loopback port that nobody listens on at this moment, for servers that can't choose their own.
+pub fn free_port() -> u16 {
+    holdfast_local_redis::free_port().expect("a free port")
+}

@@ -24,10 +24,6 @@ fn ask(server: &PrivateServer, words: &[&str]) -> Value {
     Link::open(server.port(), ANSWER_LIMIT).unwrap().call(words).unwrap()
 }
 
-fn text(text: &str) -> Value {
-    Value::Bytes(text.as_bytes().to_vec())
-}
-
 const LIMIT: Duration = Duration::from_secs(20);
 
 #[test]
@@ -42,7 +38,7 @@ fn a_server_keeps_what_it_acknowledged_over_stop_and_restart() {
     assert!(Link::open(port, ANSWER_LIMIT).is_err(), "nobody listens any more");
 
     server.restart().unwrap();
-    assert_eq!(ask(&server, &["GET", "key"]), text("value"));
+    assert_eq!(ask(&server, &["GET", "key"]), Value::from("value"));
     assert_eq!(server.port(), port);
     assert_ne!(server.pid(), pid);
 }
@@ -56,7 +52,7 @@ fn a_killed_server_that_wrote_through_has_lost_nothing() {
     ask(&server, &["SET", "key", "value"]);
     server.kill().unwrap();
     server.restart().unwrap();
-    assert_eq!(ask(&server, &["GET", "key"]), text("value"));
+    assert_eq!(ask(&server, &["GET", "key"]), Value::from("value"));
 }
 
 #[test]
@@ -77,7 +73,7 @@ fn a_private_server_is_set_up_as_the_protocol_needs_it() {
     for (name, value) in settings {
         assert_eq!(
             ask(&server, &["CONFIG", "GET", name]),
-            Value::Array(vec![text(name), text(value)])
+            Value::Array(vec![name.into(), value.into()])
         );
     }
 }
@@ -131,7 +127,7 @@ fn a_server_that_a_killed_owner_left_behind_is_ended_and_its_data_kept() {
 
     let server = PrivateServer::start(options(&dir)).unwrap();
     assert!(left.wait_within(LIMIT).unwrap().is_some(), "the earlier server has ended");
-    assert_eq!(ask(&server, &["GET", "key"]), text("value"));
+    assert_eq!(ask(&server, &["GET", "key"]), Value::from("value"));
 }
 
 #[test]
