@@ -136,7 +136,9 @@ fn respond(parts: &Parts, made: Made, rule: Option<&Checked>, open: Open) -> Res
     headers.insert(ARRIVAL, HeaderValue::from(number));
     headers.insert(REQUEST_ID, request_id(number));
     if let Some(rule) = rule {
-        headers.extend(rule.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+        for (name, value) in &rule.headers {
+            headers.insert(name, value.clone());
+        }
         if rule.rule.close && parts.version < Version::HTTP_2 {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
