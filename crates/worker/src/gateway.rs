@@ -1,0 +1,217 @@
+//! The call to a queue's target: exact bytes out, exact bytes in, and a fault with a stable name
+//! for everything that can go wrong between.
+//!
+//! Nothing is sent twice from here: a retry is the queue's business. (The client below moves a
+//! request to another connection only while none of it was written.) Dropping a call's future
+//! closes its connection, so that the gateway sees that nobody waits any more.
+//!
+//! Layout: `secrets` (files), `connector` (TCP and TLS), `stall` (silence half-way), `answer`
+//! (the way back), `faults` (the client's errors, sorted).
+
+mod answer;
+mod connector;
+mod faults;
+mod secrets;
+mod stall;
+
+#[cfg(test)]
+mod tests;
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::header::{
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT,
+};
+use hyper::http::uri::{PathAndQuery, Scheme};
+use hyper::{Method, Request, Uri};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::capture_connection;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::time::timeout;
+
+pub(crate) use self::answer::{Answer, Reply};
+use self::connector::Connector;
+use self::secrets::Secrets;
+pub(crate) use self::secrets::{FileError, Files};
+use crate::classify::Fault;
+
+/// How long a connection is kept unused: below the 5 s after which common servers close it, since
+/// a request written into a closing connection is lost and has to be retried.
+const IDLE: Duration = Duration::from_secs(4);
+
+/// The version of HTTP that is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Http {
+    /// What TLS agrees on; 1.1 without TLS.
+    Auto,
+    /// Always 1.1.
+    One,
+    /// Always 2, also without TLS.
+    Two,
+}
+
+/// A queue's target, as its settings say.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// Scheme, host, and what stands before every path.
+    pub(crate) base: Uri,
+    /// Credential and TLS material.
+    pub(crate) files: Files,
+    /// Version of HTTP.
+    pub(crate) http: Http,
+    /// For TCP and TLS together.
+    pub(crate) connect_timeout: Duration,
+    /// For silence after the first byte of an answer.
+    pub(crate) stall_timeout: Duration,
+    /// For all of it.
+    pub(crate) attempt_timeout: Duration,
+    /// The longest body that is taken.
+    pub(crate) answer_limit: usize,
+}
+
+/// One request, ready to be sent.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// Where to; by [`Gateway::at`].
+    pub(crate) uri: Uri,
+    /// What goes beside the body: allow-listed headers, request id, trace context.
+    pub(crate) headers: HeaderMap,
+    /// The exact bytes.
+    pub(crate) body: Bytes,
+}
+
+/// Whether anything of a call may have left for the gateway.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sent(Arc<AtomicBool>);
+
+impl Sent {
+    /// True from just before the first byte is written.
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// The client of one target.
+pub(crate) struct Gateway {
+    client: Client<Connector, Outgoing>,
+    secrets: Arc<Secrets>,
+    target: Target,
+}
+
+impl Gateway {
+    /// Reads the target's files; connects to nothing yet.
+    pub(crate) fn open(target: Target) -> Result<Self, FileError> {
+        let tls = target.base.scheme() == Some(&Scheme::HTTPS);
+        let alpn: &[&[u8]] = match target.http {
+            Http::Auto => &[b"h2", b"http/1.1"],
+            Http::One => &[b"http/1.1"],
+            Http::Two => &[b"h2"],
+        };
+        let alpn = alpn.iter().map(|name| name.to_vec()).collect();
+        let secrets = Arc::new(Secrets::open(target.files.clone(), tls, alpn)?);
+        let stall = (target.http != Http::Two).then_some(target.stall_timeout);
+        let connector = Connector::new(Arc::clone(&secrets), target.connect_timeout, stall);
+        let head_limit = u32::try_from(answer::HEAD_LIMIT).unwrap_or(u32::MAX);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .timer(TokioTimer::new())
+            .http1_max_buf_size(2 * answer::HEAD_LIMIT)
+            .http2_max_header_list_size(head_limit)
+            .http2_only(target.http == Http::Two)
+            .build(connector);
+        Ok(Self { client, secrets, target })
+    }
+
+    /// The address of `path` (it starts with a slash, and may have a query) under the target.
+    pub(crate) fn at(&self, path: &str) -> Result<Uri, hyper::http::Error> {
+        let prefix = self.target.base.path().trim_end_matches('/');
+        let path = PathAndQuery::try_from(format!("{prefix}{path}"))?;
+        let mut parts = self.target.base.clone().into_parts();
+        parts.path_and_query = Some(path);
+        Ok(Uri::from_parts(parts)?)
+    }
+
+    /// Reads credential and TLS files again; true if they changed. Blocks on the file system.
+    pub(crate) fn reread(&self) -> Result<bool, FileError> {
+        self.secrets.reread()
+    }
+
+    /// Sends a request and takes the answer, whatever its status.
+    pub(crate) async fn send(&self, call: Call, sent: Sent) -> Result<Reply, Fault> {
+        match timeout(self.target.attempt_timeout, self.exchange(call, sent)).await {
+            Ok(reply) => reply,
+            Err(_) => Err(Fault::AttemptTimeout),
+        }
+    }
+
+    async fn exchange(&self, call: Call, sent: Sent) -> Result<Reply, Fault> {
+        let mut request = self.request(call, sent);
+        let connection = capture_connection(&mut request);
+        let response =
+            self.client.request(request).await.map_err(|err| faults::before_head(&err))?;
+        let (head, body) = response.into_parts();
+        if let Err(fault) = answer::sound(&head) {
+            // What follows such a head may be anything.
+            if let Some(connection) = &*connection.connection_metadata() {
+                connection.poison();
+            }
+            return Err(fault);
+        }
+        answer::collect(head, body, self.target.answer_limit, self.target.stall_timeout).await
+    }
+
+    fn request(&self, call: Call, sent: Sent) -> Request<Outgoing> {
+        let Call { uri, mut headers, body } = call;
+        headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+        let agent = HeaderValue::from_static(concat!("holdfast/", env!("CARGO_PKG_VERSION")));
+        headers.entry(USER_AGENT).or_insert(agent);
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+        // A caller never speaks with a credential of its own.
+        match &self.secrets.current().authorization {
+            Some(authorization) => headers.insert(AUTHORIZATION, authorization.clone()),
+            None => headers.remove(AUTHORIZATION),
+        };
+        let mut request = Request::new(Outgoing { body: Some(body), sent });
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        request
+    }
+}
+
+/// The body of a request, which notes when the connection first looks at it: that is when the head
+/// is written. An empty one is never asked for, only whether it is at its end.
+struct Outgoing {
+    body: Option<Bytes>,
+    sent: Sent,
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.sent.0.store(true, Ordering::Release);
+        Poll::Ready(self.body.take().map(|body| Ok(Frame::data(body))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.sent.0.store(true, Ordering::Release);
+        self.body.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.body.as_ref().map_or(0, |body| body.len() as u64))
+    }
+}

@@ -1,0 +1,154 @@
+//! Takes an answer exactly as it comes: status, chosen headers as raw bytes, body bytes.
+
+use std::io::{self, Read};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use flate2::bufread::MultiGzDecoder;
+use http_body::Body;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
+use hyper::http::response::Parts;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::faults;
+use crate::classify::Fault;
+
+/// The headers that are kept with an answer, if they are there.
+pub(crate) const KEPT_HEADERS: [&str; 5] =
+    ["content-type", "content-encoding", "x-request-id", "retry-after", "location"];
+
+/// As much of the body as is kept of an answer that is too large.
+pub(crate) const KEPT_HEAD: usize = 4096;
+
+/// The largest head of an answer, all fields together.
+pub(super) const HEAD_LIMIT: usize = 64 * 1024;
+
+/// Room that is made ahead on the word of a Content-Length, which may be a lie.
+const RESERVED: usize = 1024 * 1024;
+
+/// An answer of the gateway, whatever its status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// 200 to 999.
+    pub(crate) status: u16,
+    /// Those of [`KEPT_HEADERS`] that came; values as they came, also what is not ASCII.
+    pub(crate) headers: Vec<(&'static str, Bytes)>,
+    /// Byte for byte as it came, a content encoding included.
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    /// The values of one kept header.
+    pub(crate) fn header(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        self.headers.iter().filter(move |(kept, _)| *kept == name).map(|(_, value)| &value[..])
+    }
+}
+
+/// What came of a call that was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// The whole answer.
+    Whole(Answer),
+    /// More than the limit allows: the body is only its first [`KEPT_HEAD`] bytes.
+    TooLarge(Answer),
+}
+
+/// Whether the head is one that can be trusted to frame its body.
+///
+/// The client below takes several things that the specification lets a server only send by
+/// mistake, and that two readers may read in two ways.
+pub(super) fn sound(head: &Parts) -> Result<(), Fault> {
+    let size: usize =
+        head.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    let encodings = head.headers.get_all(TRANSFER_ENCODING);
+    let chunked = |value: &[u8]| value.eq_ignore_ascii_case(b"chunked");
+    let framed = head.headers.contains_key(CONTENT_LENGTH);
+    let contradicts = encodings.iter().next().is_some() && framed;
+    let unknown = encodings.iter().any(|value| !chunked(value.as_bytes()));
+    // 1xx never reaches this place but for 101, which nobody asked for.
+    if size > HEAD_LIMIT || contradicts || unknown || head.status.is_informational() {
+        return Err(Fault::MalformedHead);
+    }
+    Ok(())
+}
+
+/// Reads the body and puts the answer together.
+pub(super) async fn collect(
+    head: Parts,
+    body: Incoming,
+    limit: usize,
+    stall: Duration,
+) -> Result<Reply, Fault> {
+    let gzip = is_gzip(&head.headers);
+    let answer = |body| Answer { status: head.status.as_u16(), headers: kept(&head.headers), body };
+    match read(body, limit, stall).await? {
+        (start, false) => Ok(Reply::TooLarge(answer(start))),
+        (whole, true) if gzip => match unpacks(whole.clone(), limit).await? {
+            true => Ok(Reply::Whole(answer(whole))),
+            false => Ok(Reply::TooLarge(answer(whole.slice(..whole.len().min(KEPT_HEAD))))),
+        },
+        (whole, true) => Ok(Reply::Whole(answer(whole))),
+    }
+}
+
+fn kept(headers: &HeaderMap) -> Vec<(&'static str, Bytes)> {
+    let mut kept = Vec::new();
+    for name in KEPT_HEADERS {
+        let values = headers.get_all(name).iter();
+        kept.extend(values.map(|value| (name, Bytes::copy_from_slice(value.as_bytes()))));
+    }
+    kept
+}
+
+/// The body, and true; or, where it is longer than `limit`, its beginning and false.
+async fn read(mut body: Incoming, limit: usize, stall: Duration) -> Result<(Bytes, bool), Fault> {
+    let declared = body.size_hint().lower();
+    let declared = usize::try_from(declared).unwrap_or(usize::MAX);
+    // A body that says it is too long is read only as far as it is kept.
+    let room = if declared > limit { limit.min(KEPT_HEAD) } else { limit };
+    let mut bytes = BytesMut::with_capacity(declared.min(room).min(RESERVED));
+    while let Some(frame) = timeout(stall, body.frame()).await.map_err(|_| Fault::Stall)? {
+        let frame = frame.map_err(|err| faults::inside_body(&err))?;
+        let Ok(data) = frame.into_data() else { continue };
+        let fits = data.len().min(room - bytes.len());
+        bytes.extend_from_slice(&data[..fits]);
+        if fits < data.len() {
+            bytes.truncate(KEPT_HEAD);
+            return Ok((bytes.freeze(), false));
+        }
+    }
+    Ok((bytes.freeze(), true))
+}
+
+/// Whether the body calls itself gzip, and nothing else besides.
+fn is_gzip(headers: &HeaderMap) -> bool {
+    let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
+    let (Some(only), None) = (encodings.next(), encodings.next()) else { return false };
+    let only = only.as_bytes().trim_ascii();
+    only.eq_ignore_ascii_case(b"gzip") || only.eq_ignore_ascii_case(b"x-gzip")
+}
+
+/// Whether a gzip body unpacks to at most `limit` bytes; a fault if it does not unpack at all.
+///
+/// Nobody asked for an encoding, so what comes in one is kept as it is, with its header. But a
+/// body that does not unpack is no answer, and whoever reads the result could not repeat the call.
+async fn unpacks(body: Bytes, limit: usize) -> Result<bool, Fault> {
+    if body.is_empty() {
+        return Ok(true);
+    }
+    let most = u64::try_from(limit).unwrap_or(u64::MAX);
+    let unpack = move || {
+        let mut unpacked = MultiGzDecoder::new(&body[..]).take(most.saturating_add(1));
+        io::copy(&mut unpacked, &mut io::sink())
+    };
+    // A task of its own: unpacking a large body would hold up everything else on this thread.
+    match spawn_blocking(unpack).await {
+        Ok(Ok(length)) => Ok(length <= most),
+        Ok(Err(err)) if err.kind() == io::ErrorKind::UnexpectedEof => Err(Fault::CutBody),
+        Ok(Err(_)) => Err(Fault::LyingBody),
+        Err(_) => Err(Fault::Internal),
+    }
+}

@@ -1,0 +1,114 @@
+//! Opens connections: TCP, then TLS with the files as they are now, all within one time-out.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::Uri;
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tower::Service;
+
+use super::secrets::Secrets;
+use super::stall::Watched;
+use crate::classify::Fault;
+
+/// Why there is no connection. The causes stay out: they may quote names and certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ConnectFault {
+    /// Refused, unreachable, unknown name.
+    #[error("no connection")]
+    Refused,
+    /// Not within the connect time-out.
+    #[error("no connection in time")]
+    TimedOut,
+    /// The handshake failed.
+    #[error("no TLS session")]
+    Tls,
+}
+
+impl From<ConnectFault> for Fault {
+    fn from(fault: ConnectFault) -> Self {
+        match fault {
+            ConnectFault::Refused => Self::Connect,
+            ConnectFault::TimedOut => Self::ConnectTimeout,
+            ConnectFault::Tls => Self::Tls,
+        }
+    }
+}
+
+/// Opens the connections of one gateway.
+#[derive(Clone)]
+pub(super) struct Connector {
+    tcp: HttpConnector,
+    secrets: Arc<Secrets>,
+    connect_timeout: Duration,
+    /// `None` where connections carry many requests at once.
+    stall_timeout: Option<Duration>,
+}
+
+impl Connector {
+    /// A connector; `stall_timeout` only where HTTP/1 may be spoken.
+    pub(super) fn new(
+        secrets: Arc<Secrets>,
+        connect_timeout: Duration,
+        stall_timeout: Option<Duration>,
+    ) -> Self {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        // Shared out over the addresses of a name, so that a dead one does not use up all of it.
+        tcp.set_connect_timeout(Some(connect_timeout));
+        Self { tcp, secrets, connect_timeout, stall_timeout }
+    }
+}
+
+/// What a connection is made of.
+pub(super) type Stream = Watched<MaybeHttpsStream<TokioIo<TcpStream>>>;
+
+impl Service<Uri> for Connector {
+    type Response = Stream;
+    type Error = ConnectFault;
+    type Future = Pin<Box<dyn Future<Output = Result<Stream, ConnectFault>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectFault>> {
+        // The name resolver behind it is always ready.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let tls = self.secrets.current().tls.clone();
+        let connecting = HttpsConnector::from((self.tcp.clone(), tls)).call(to);
+        let (connect_timeout, stall_timeout) = (self.connect_timeout, self.stall_timeout);
+        Box::pin(async move {
+            let stream = match timeout(connect_timeout, connecting).await {
+                Ok(Ok(stream)) => stream,
+                Ok(Err(err)) => return Err(stage(err.as_ref())),
+                Err(_) => return Err(ConnectFault::TimedOut),
+            };
+            let shared = stream.connected().is_negotiated_h2();
+            Ok(Watched::new(stream, stall_timeout.filter(|_| !shared)))
+        })
+    }
+}
+
+/// Which stage failed: TLS reports an `io::Error`, TCP an error of its own with one behind it.
+fn stage(err: &(dyn std::error::Error + 'static)) -> ConnectFault {
+    if err.is::<io::Error>() {
+        return ConnectFault::Tls;
+    }
+    let mut cause = err.source();
+    while let Some(link) = cause {
+        let late = |io: &io::Error| io.kind() == io::ErrorKind::TimedOut;
+        if link.downcast_ref().is_some_and(late) {
+            return ConnectFault::TimedOut;
+        }
+        cause = link.source();
+    }
+    ConnectFault::Refused
+}

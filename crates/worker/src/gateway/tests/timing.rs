@@ -1,0 +1,85 @@
+//! Three time-outs, each for its own thing.
+
+use tokio::time::Instant;
+
+use super::*;
+
+/// A stall time-out that is short, but long for the pauses of these servers.
+const STALL: Duration = Duration::from_millis(400);
+
+fn short(addr: SocketAddr) -> Gateway {
+    Gateway::open(Target { stall_timeout: STALL, ..target(addr) }).unwrap()
+}
+
+#[tokio::test]
+async fn an_answer_that_stops_half_way_stalls_in_its_head_and_in_its_body() {
+    for start in
+        ["HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n1234"]
+    {
+        let steps = vec![Step::Send(start.into()), Step::Hold];
+        let server = RawGateway::start(Reading::Fast, vec![steps]).await;
+        let started = Instant::now();
+        assert_eq!(short(server.addr).ask().await, Err(Fault::Stall), "{start:?}");
+        assert!(started.elapsed() >= STALL);
+        server.saw("the end of the connection", |log| log.left == 1).await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_flows_slowly_does_not_stall() {
+    let trickle = Step::Trickle(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789".to_vec(),
+        Duration::from_millis(25),
+    );
+    let server = RawGateway::start(Reading::Fast, vec![vec![trickle]]).await;
+    let started = Instant::now();
+    assert_eq!(&whole(short(server.addr).ask().await).body[..], b"0123456789");
+    assert!(started.elapsed() > 2 * STALL, "it took longer than the stall time-out");
+}
+
+#[tokio::test]
+async fn thinking_before_the_first_byte_is_no_stall_also_on_a_kept_connection() {
+    let steps = vec![Step::Pause(2 * STALL), Step::Send(OK.to_vec())];
+    let server = RawGateway::start(Reading::Fast, vec![steps]).await;
+    let gateway = short(server.addr);
+    whole(gateway.ask().await);
+    whole(gateway.ask().await);
+    assert_eq!(server.saw("both", |log| log.requests.len() == 2).await.connections, 1);
+}
+
+#[tokio::test]
+async fn a_slow_upload_is_no_stall() {
+    let answers = vec![vec![Step::Send(OK.to_vec())]];
+    let server = RawGateway::start(Reading::Slow, answers).await;
+    let gateway = short(server.addr);
+    let started = Instant::now();
+    let body = vec![b' '; 10 * 1024 * 1024];
+    whole(gateway.send(gateway.call(&body), Sent::default()).await);
+    assert!(started.elapsed() > STALL, "it took longer than the stall time-out");
+    assert_eq!(server.saw("it", |log| log.requests.len() == 1).await.requests[0].1, body);
+}
+
+#[tokio::test]
+async fn an_attempt_ends_at_its_time_out_however_well_the_answer_flows() {
+    let head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n".to_vec();
+    let trickle = Step::Trickle(vec![b'x'; 100_000], Duration::from_millis(20));
+    let server = RawGateway::start(Reading::Fast, vec![vec![Step::Send(head), trickle]]).await;
+    let attempt_timeout = Duration::from_millis(600);
+    let gateway = Gateway::open(Target { attempt_timeout, ..target(server.addr) }).unwrap();
+    assert_eq!(gateway.ask().await, Err(Fault::AttemptTimeout));
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_the_server_closes_costs_a_retry_at_most() {
+    let answers = vec![vec![Step::Send(OK.to_vec()), Step::Close]];
+    let server = RawGateway::start(Reading::Fast, answers).await;
+    let gateway = open(server.addr);
+    let mut answered = 0;
+    for _ in 0..200 {
+        match gateway.ask().await {
+            Ok(Reply::Whole(_)) => answered += 1,
+            other => assert_eq!(other, Err(Fault::Reset)),
+        }
+    }
+    assert!(answered >= 100, "a retry is the exception: {answered} of 200 were answered");
+}
