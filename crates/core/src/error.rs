@@ -77,7 +77,9 @@ pub enum Refusal {
 impl StoreError {
     pub(crate) fn new(call: &'static str, source: Error) -> Self {
         match source.kind() {
-            ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled => Self::Unanswered { call, source },
+            ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled => {
+                Self::Unanswered { call, source }
+            }
             _ => Self::Refused { call, source },
         }
     }
@@ -97,7 +99,9 @@ impl StoreError {
         Some(match first_word(source) {
             "OOM" => Refusal::OutOfMemory,
             "READONLY" | "MISCONF" | "NOREPLICAS" => Refusal::ReadOnly,
-            "BUSY" | "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK" => Refusal::NotReady,
+            "BUSY" | "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK" => {
+                Refusal::NotReady
+            }
             "NOAUTH" | "NOPERM" | "WRONGPASS" => Refusal::Denied,
             _ => Refusal::Other,
         })
@@ -140,7 +144,9 @@ mod tests {
 
     #[test]
     fn what_redis_says_before_it_runs_a_script_changed_nothing() {
-        for text in ["OOM command not allowed", "NOSCRIPT No matching script", "READONLY You can't write"] {
+        for text in
+            ["OOM command not allowed", "NOSCRIPT No matching script", "READONLY You can't write"]
+        {
             assert!(!refused(text).may_have_run(), "{text}");
         }
         assert!(refused("ERR user_script:7: attempt to index nil").may_have_run());
@@ -149,7 +155,10 @@ mod tests {
 
     #[test]
     fn an_error_text_of_redis_is_told_by_its_kind_only() {
-        assert_eq!(refused("WRONGTYPE Operation against secret").to_string(), "settle: refused by redis (WRONGTYPE)");
+        assert_eq!(
+            refused("WRONGTYPE Operation against secret").to_string(),
+            "settle: refused by redis (WRONGTYPE)"
+        );
         assert_eq!(refused("my prompt was here").to_string(), "settle: refused by redis (ERR)");
     }
 }

@@ -1,1 +1,20 @@
-//! The lease protocol: keys, scripts, wire types.
+//! The lease protocol and nothing else: every Redis key, the wire types, and one typed function a script.
+//!
+//! # Reading order
+//!
+//! 1. [`model`]: ids, handles, fences, tickets, records: what is stored and compared.
+//! 2. [`keys`]: where it lies.
+//! 3. [`script`]: every move between homes, each a Lua file with a typed call.
+//! 4. [`redis`]: the client below, which never sends a call twice.
+//!
+//! Nothing here speaks HTTP, handles a signal or reads a setting.
+
+pub mod error;
+pub mod keys;
+pub mod metrics;
+pub mod model;
+pub mod redis;
+pub mod script;
+
+pub use error::{Chain, StoreError};
+pub use redis::Redis;

@@ -60,7 +60,9 @@ macro_rules! hex {
             fn from_str(text: &str) -> Result<Self, Undecodable> {
                 let broken = Undecodable { what: stringify!($name) };
                 let mut bytes = [0; size_of::<Self>()];
-                if text.len() != 2 * bytes.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                if text.len() != 2 * bytes.len()
+                    || !text.bytes().all(|byte| byte.is_ascii_hexdigit())
+                {
                     return Err(broken);
                 }
                 for (at, byte) in bytes.iter_mut().enumerate() {

@@ -75,7 +75,11 @@ impl TryFrom<Bytes> for RequestId {
     type Error = Undecodable;
 
     fn try_from(bytes: Bytes) -> Result<Self, Undecodable> {
-        if (1..=1024).contains(&bytes.len()) { Ok(Self(bytes)) } else { Err(Undecodable { what: "id" }) }
+        if (1..=1024).contains(&bytes.len()) {
+            Ok(Self(bytes))
+        } else {
+            Err(Undecodable { what: "id" })
+        }
     }
 }
 

@@ -205,7 +205,10 @@ impl Answer {
 
     /// The value of a header, by its lower-case name.
     pub fn header(&self, name: &str) -> Option<&Bytes> {
-        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
     }
 }
 
@@ -254,7 +257,18 @@ impl Record {
         let status = reader.u16()?;
         let identity = Identity::unpack(reader.short()?).ok().map(|(identity, _)| identity);
         let answer = Answer::unpack(reader)?;
-        Ok(Self { outcome, generation, ended_at, attempts, lapses, forgiven, failure, status, identity, answer })
+        Ok(Self {
+            outcome,
+            generation,
+            ended_at,
+            attempts,
+            lapses,
+            forgiven,
+            failure,
+            status,
+            identity,
+            answer,
+        })
     }
 
     /// Outcome and end alone, from the first bytes of a record.

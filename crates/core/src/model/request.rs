@@ -50,11 +50,13 @@ impl Request {
         };
         let mut names = Vec::new();
         self.identity.pack(&self.lane, &mut names);
-        let mut packed = BytesMut::with_capacity(7 + names.len() + envelope.len() + self.body.len());
+        let mut packed =
+            BytesMut::with_capacity(7 + names.len() + envelope.len() + self.body.len());
         packed.put_u8(VERSION);
         packed.put_u16(names.len() as u16);
         packed.put_slice(&names);
-        packed.put_u32(u32::try_from(envelope.len()).map_err(|_| Undecodable { what: "envelope" })?);
+        packed
+            .put_u32(u32::try_from(envelope.len()).map_err(|_| Undecodable { what: "envelope" })?);
         packed.put_slice(&envelope);
         packed.put_slice(&self.body);
         Ok(packed.freeze())
@@ -83,7 +85,12 @@ mod tests {
 
     fn request() -> Request {
         let identity = Identity { tenant: "t".try_into().unwrap(), id: "i".try_into().unwrap() };
-        Request { identity, lane: String::new(), envelope: Envelope::default(), body: Bytes::from_static(b"{\"n\": 1.0}\0\xff") }
+        Request {
+            identity,
+            lane: String::new(),
+            envelope: Envelope::default(),
+            body: Bytes::from_static(b"{\"n\": 1.0}\0\xff"),
+        }
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use bytes::{BufMut, Bytes};
 use sha2::{Digest as _, Sha256};
 
-use super::{Failure, Fence, Generation, Handle, Identity, Key, Outcome, Undecodable, wire::Reader};
+use super::{
+    Failure, Fence, Generation, Handle, Identity, Key, Outcome, Undecodable, wire::Reader,
+};
 
 const VERSION: u8 = 1;
 const CANCEL_ASKED: u8 = 1;
@@ -49,7 +51,9 @@ impl Settled {
     }
 
     pub(crate) fn from_word(word: &[u8]) -> Option<Self> {
-        [Self::Ack, Self::Retry, Self::Release, Self::Bury].into_iter().find(|kind| kind.word().as_bytes() == word)
+        [Self::Ack, Self::Retry, Self::Release, Self::Bury]
+            .into_iter()
+            .find(|kind| kind.word().as_bytes() == word)
     }
 
     fn from_mark(mark: u8) -> Option<Self> {
@@ -222,8 +226,6 @@ fn read_fence(bytes: [u8; 32]) -> Option<Fence> {
     (bytes != [0; 32]).then(|| Fence::from(bytes))
 }
 
-
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,7 +246,10 @@ mod tests {
         let ticket = Ticket::unpack(draft.pack(&identity(), "")).unwrap();
         assert_eq!(ticket.generation, draft.generation);
         assert_eq!((ticket.deadline, ticket.body_size, ticket.attempts), (1_800_000_000_000, 2, 0));
-        assert_eq!((ticket.fence, ticket.last_settle, ticket.failure, ticket.previous), (None, None, None, None));
+        assert_eq!(
+            (ticket.fence, ticket.last_settle, ticket.failure, ticket.previous),
+            (None, None, None, None)
+        );
         assert_eq!(ticket.identity, Some(identity()));
     }
 

@@ -1,0 +1,157 @@
+//! The client below the scripts: time limits on everything, reconnects for ever, and never a call sent twice.
+//!
+//! fred repeats a command whose reply was lost, waits without limit and queues without bound unless it is told not to;
+//! `docs/decisions/0001` says what was seen. Here one attempt is made, every call has a time limit, and a semaphore bounds
+//! the calls that wait. Only NOSCRIPT is answered by sending again: it says that nothing ran.
+
+mod bell;
+mod options;
+mod server;
+mod status;
+mod subscriber;
+
+use std::{sync::Arc, time::Duration};
+
+use fred::{
+    clients::Client,
+    error::Error,
+    interfaces::{ClientLike, EventInterface},
+    types::{ClusterHash, CustomCommand, Value},
+    util::redis_keyslot,
+};
+use tokio::{sync::Semaphore, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+pub use bell::Bell;
+pub use options::{OpenError, Options};
+pub use server::{Fault, ServerKind, ServerReport};
+pub use status::Trouble;
+pub use subscriber::{Message, Subscriber};
+
+use crate::{StoreError, metrics};
+use status::Status;
+
+/// How many calls may wait for Redis at once. More are refused at once: a queue in memory would outlive its callers.
+const CALLS_AT_ONCE: usize = 4096;
+
+/// A connection to Redis that survives it. Clones share it.
+#[derive(Clone)]
+pub struct Redis {
+    client: Client,
+    options: Arc<Options>,
+    calls: Arc<Semaphore>,
+    status: Arc<Status>,
+}
+
+impl Redis {
+    /// Starts to connect, and goes on until it succeeds: Redis may come up later than we do.
+    ///
+    /// Fails only on settings that cannot work. Calls made before the first connection wait for it as long as any call may.
+    pub fn open(options: Options) -> Result<Self, OpenError> {
+        let client = options.client(options.command_timeout)?;
+        // fred keeps the connecting task itself; it ends with the client.
+        drop(client.connect());
+        Ok(Self {
+            client,
+            options: Arc::new(options),
+            calls: Arc::new(Semaphore::new(CALLS_AT_ONCE)),
+            status: Arc::new(Status::default()),
+        })
+    }
+
+    /// A second connection with the same settings, for a thread of its own.
+    pub fn another(&self) -> Result<Self, OpenError> {
+        Self::open(Options::clone(&self.options))
+    }
+
+    /// Whether keys are spread over nodes by their hash tags.
+    pub fn is_clustered(&self) -> bool {
+        self.client.is_clustered()
+    }
+
+    /// How long a call may take.
+    pub fn command_timeout(&self) -> Duration {
+        self.options.command_timeout
+    }
+
+    /// Why Redis cannot be used now, if it cannot.
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.status.trouble()
+    }
+
+    /// Keeps metrics and [`Redis::trouble`] up to date until `stop`.
+    pub async fn watch(&self, stop: CancellationToken) {
+        let (mut back, mut lost) = (self.client.reconnect_rx(), self.client.error_rx());
+        let mut connected_before = self.client.is_connected();
+        self.status.connected(connected_before);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                // A lagging receiver has missed events of the same kind only.
+                _ = back.recv() => {
+                    if connected_before {
+                        metrics::redis_reconnected();
+                    }
+                    connected_before = true;
+                    self.status.connected(true);
+                }
+                _ = lost.recv() => self.status.connected(self.client.is_connected()),
+            }
+        }
+    }
+
+    /// Sends one command to the node that owns `slot`, once.
+    pub(crate) async fn call(
+        &self,
+        command: &'static str,
+        slot: Option<u16>,
+        words: Vec<Value>,
+    ) -> Result<Value, CallError> {
+        let permit = timeout(self.options.command_timeout, self.calls.acquire()).await;
+        let Ok(Ok(_permit)) = permit else { return Err(CallError::Crowded) };
+        let hash = slot.map_or(ClusterHash::Random, ClusterHash::Custom);
+        let command = CustomCommand::new_static(command, hash, false);
+        let answer = self.client.custom_raw_value(command, words).await;
+        self.status.note(answer.as_ref().err());
+        answer.map_err(CallError::Redis)
+    }
+}
+
+/// A call that gave no answer; [`StoreError`] adds which call it was.
+pub(crate) enum CallError {
+    Redis(Error),
+    Crowded,
+}
+
+impl CallError {
+    pub(crate) fn named(self, call: &'static str) -> StoreError {
+        match self {
+            Self::Redis(source) => StoreError::new(call, source),
+            Self::Crowded => StoreError::Crowded { call },
+        }
+    }
+}
+
+/// The Cluster slot of a key.
+pub(crate) fn slot_of(key: &str) -> u16 {
+    redis_keyslot(key.as_bytes())
+}
+
+trait CustomRaw {
+    /// A custom command whose answer is taken as it comes.
+    fn custom_raw_value(
+        &self,
+        command: CustomCommand,
+        words: Vec<Value>,
+    ) -> impl Future<Output = Result<Value, Error>> + Send;
+}
+
+impl<C: ClientLike + Sync> CustomRaw for C {
+    async fn custom_raw_value(
+        &self,
+        command: CustomCommand,
+        words: Vec<Value>,
+    ) -> Result<Value, Error> {
+        self.custom(command, words).await
+    }
+}

@@ -1,0 +1,199 @@
+//! How to reach Redis, and the client settings that fred's defaults get wrong.
+
+use std::{fmt, fs, io, path::PathBuf, sync::Arc, time::Duration};
+
+use fred::{
+    clients::Client,
+    error::{Error, ErrorKind},
+    rustls::{
+        ClientConfig, RootCertStore,
+        pki_types::{CertificateDer, pem::PemObject},
+    },
+    types::{
+        Builder,
+        config::{
+            Config, CredentialProvider, ReconnectPolicy, Server, TlsConnector, UnresponsiveConfig,
+        },
+    },
+};
+
+/// How to reach Redis.
+#[derive(Clone)]
+pub struct Options {
+    /// Any form that fred takes: single, Sentinel, Cluster, TLS, unix socket. May hold a password.
+    pub url: String,
+    /// User, if not in the url.
+    pub username: Option<String>,
+    /// A file that holds the password; read again at each connection.
+    pub password_file: Option<PathBuf>,
+    /// Certificates that are trusted instead of the system's (PEM).
+    pub ca_file: Option<PathBuf>,
+    /// Time limit of every call.
+    pub command_timeout: Duration,
+}
+
+impl fmt::Debug for Options {
+    /// Without the url: it may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("command_timeout", &self.command_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Settings with which no connection can be tried.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The url is none that can be used. It is not repeated: it may hold a password.
+    #[error("redis.url is not a redis url")]
+    Url,
+    /// The certificate file cannot be used.
+    #[error("redis.ca_file cannot be read as PEM certificates")]
+    CaFile(#[source] Option<io::Error>),
+    /// The TLS library refuses.
+    #[error("TLS for redis cannot be set up")]
+    Tls,
+    /// The client refuses its settings.
+    #[error("the redis client cannot be set up")]
+    Client,
+}
+
+impl Options {
+    /// Options with no user, no files, and a limit of 2 s a call.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            username: None,
+            password_file: None,
+            ca_file: None,
+            command_timeout: Duration::from_secs(2),
+        }
+    }
+
+    fn config(&self) -> Result<Config, OpenError> {
+        let mut config = Config::from_url(&self.url).map_err(|_| OpenError::Url)?;
+        // An unreachable Redis is tried again, from the first connection on.
+        config.fail_fast = false;
+        if let Some(path) = &self.ca_file {
+            config.tls = Some(trusting(path)?.into());
+        }
+        if self.username.is_some() {
+            config.username.clone_from(&self.username);
+        }
+        if let Some(path) = &self.password_file {
+            let username = config.username.clone();
+            config.credential_provider =
+                Some(Arc::new(PasswordFile { username, path: path.clone() }));
+        }
+        Ok(config)
+    }
+
+    fn builder(&self) -> Result<Builder, OpenError> {
+        let mut builder = Builder::from_config(self.config()?);
+        builder.set_policy(ReconnectPolicy::new_exponential(0, 50, 1_000, 2));
+        Ok(builder)
+    }
+
+    /// A client whose calls end after `limit`.
+    pub(super) fn client(&self, limit: Duration) -> Result<Client, OpenError> {
+        let mut builder = self.builder()?;
+        limited(&mut builder, limit);
+        builder.build().map_err(|_| OpenError::Client)
+    }
+
+    /// A client for one command that blocks: no limit of its own.
+    pub(super) fn blocking_client(&self) -> Result<Client, OpenError> {
+        let mut builder = self.builder()?;
+        builder.with_connection_config(|connection| {
+            connection.max_command_attempts = 1;
+            connection.reconnect_on_auth_error = true;
+            connection.tcp.nodelay = Some(true);
+        });
+        builder.build().map_err(|_| OpenError::Client)
+    }
+
+    pub(super) fn subscriber(&self) -> Result<fred::clients::SubscriberClient, OpenError> {
+        let mut builder = self.builder()?;
+        limited(&mut builder, self.command_timeout);
+        builder.build_subscriber_client().map_err(|_| OpenError::Client)
+    }
+}
+
+fn limited(builder: &mut Builder, limit: Duration) {
+    builder.with_connection_config(|connection| {
+        connection.connection_timeout = limit;
+        connection.internal_command_timeout = limit;
+        // The default of 3 runs a script again when its reply is lost.
+        connection.max_command_attempts = 1;
+        // Above 0 it makes accepted calls time out, and leaks: our own semaphore bounds them.
+        connection.max_command_buffer_len = 0;
+        // Must be below the limit of a call, or a hung server is never left.
+        connection.unresponsive = UnresponsiveConfig {
+            max_timeout: Some(limit * 3 / 4),
+            interval: (limit / 8).min(Duration::from_millis(250)),
+        };
+        connection.reconnect_on_auth_error = true;
+        connection.tcp.nodelay = Some(true);
+    });
+    builder.with_performance_config(|performance| performance.default_command_timeout = limit);
+}
+
+fn trusting(path: &PathBuf) -> Result<TlsConnector, OpenError> {
+    let pem = fs::read(path).map_err(|err| OpenError::CaFile(Some(err)))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|_| OpenError::CaFile(None))?;
+        roots.add(certificate).map_err(|_| OpenError::CaFile(None))?;
+    }
+    if roots.is_empty() {
+        return Err(OpenError::CaFile(None));
+    }
+    let provider = Arc::new(fred::rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|_| OpenError::Tls)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(config))
+}
+
+/// Reads the password again at each connection, so that a rotated one is taken without a restart.
+struct PasswordFile {
+    username: Option<String>,
+    path: PathBuf,
+}
+
+impl fmt::Debug for PasswordFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PasswordFile")
+    }
+}
+
+#[async_trait::async_trait]
+impl CredentialProvider for PasswordFile {
+    async fn fetch(&self, _: Option<&Server>) -> Result<(Option<String>, Option<String>), Error> {
+        let text = fs::read_to_string(&self.path)
+            .map_err(|_| Error::new(ErrorKind::Config, "redis.password_file cannot be read"))?;
+        Ok((self.username.clone(), Some(text.trim_end_matches(['\r', '\n']).to_owned())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_that_cannot_be_used_is_not_repeated() {
+        let error =
+            Options::new("nonsense://ad:S3CRET@host").client(Duration::from_secs(1)).err().unwrap();
+        assert!(!error.to_string().contains("S3CRET"));
+        assert!(!format!("{:?}", Options::new("redis://ad:S3CRET@host")).contains("S3CRET"));
+    }
+
+    #[test]
+    fn a_ca_file_without_certificates_is_refused() {
+        let options =
+            Options { ca_file: Some("/dev/null".into()), ..Options::new("rediss://localhost") };
+        assert!(matches!(options.client(Duration::from_secs(1)), Err(OpenError::CaFile(None))));
+    }
+}

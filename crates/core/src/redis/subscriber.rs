@@ -1,0 +1,87 @@
+//! Listening to the channels of shards. Hints only: whoever listens also polls.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use fred::{
+    clients::SubscriberClient,
+    interfaces::{ClientLike, EventInterface, PubsubInterface},
+    types::Value,
+};
+use tokio::{sync::broadcast::error::RecvError, time::sleep};
+use tracing::debug;
+
+use super::{OpenError, Redis};
+
+/// How long to wait before a subscription that failed is tried again.
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// What was heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Bytes on a channel.
+    Heard {
+        /// Which channel.
+        channel: String,
+        /// What was said.
+        bytes: Bytes,
+    },
+    /// Subscribed, for the first time or again: something may have been missed before.
+    Subscribed,
+}
+
+/// A subscription to sharded channels that is renewed whenever the connection is.
+pub struct Subscriber {
+    client: SubscriberClient,
+    channels: Vec<String>,
+    messages: tokio::sync::broadcast::Receiver<fred::types::Message>,
+    connections: tokio::sync::broadcast::Receiver<fred::types::config::Server>,
+    subscribed: bool,
+}
+
+impl Subscriber {
+    /// A listener beside `redis`, on a connection of its own.
+    pub fn open(redis: &Redis, channels: Vec<String>) -> Result<Self, OpenError> {
+        let client = redis.options.subscriber()?;
+        let (messages, connections) = (client.message_rx(), client.reconnect_rx());
+        drop(client.connect());
+        Ok(Self { client, channels, messages, connections, subscribed: false })
+    }
+
+    /// The next message. May be dropped and called again.
+    pub async fn next(&mut self) -> Message {
+        loop {
+            if !self.subscribed {
+                self.subscribe().await;
+                self.subscribed = true;
+                return Message::Subscribed;
+            }
+            tokio::select! {
+                message = self.messages.recv() => match message {
+                    Ok(message) => {
+                        let bytes = match message.value {
+                            Value::Bytes(bytes) => bytes,
+                            Value::String(text) => text.into_inner(),
+                            _ => continue,
+                        };
+                        return Message::Heard { channel: message.channel.to_string(), bytes };
+                    }
+                    // Too slow: what was missed is as lost as with a connection.
+                    Err(RecvError::Lagged(_)) => return Message::Subscribed,
+                    Err(RecvError::Closed) => std::future::pending::<()>().await,
+                },
+                _ = self.connections.recv() => self.subscribed = false,
+            }
+        }
+    }
+
+    /// Channels may lie on several nodes: one call each, until each has been taken.
+    async fn subscribe(&self) {
+        for channel in &self.channels {
+            while let Err(error) = self.client.ssubscribe(channel.as_str()).await {
+                debug!(%error, "not subscribed yet");
+                sleep(AGAIN).await;
+            }
+        }
+    }
+}

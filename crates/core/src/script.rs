@@ -1,0 +1,273 @@
+//! The typed calls: one function a Lua script, and nothing else speaks EVAL.
+//!
+//! A script is a value whose type says how many keys, head arguments and columns a row it takes; a test holds that against
+//! the script's own header. Answers are words, read into an enum a script.
+
+mod cancel;
+mod claim;
+mod depth;
+mod expire;
+mod overrule;
+mod policy;
+mod promote;
+mod read;
+mod reclaim;
+mod redrive;
+mod register;
+mod renew;
+mod requests;
+mod ring;
+mod settle;
+mod submit;
+mod sweep;
+
+use std::{sync::OnceLock, time::Instant};
+
+use bytes::Bytes;
+use fred::{types::Value, util::sha1_hash};
+
+pub use cancel::{Cancel, CancelReply};
+pub use claim::{Claim, ClaimReply, Claimed, Lease};
+pub use depth::{Depth, DepthReply};
+pub use expire::Expire;
+pub use overrule::{Override, Overrule, OverruleMode, OverruleReply};
+pub use policy::{Policy, PolicyReply, QueuePolicy};
+pub use promote::{Promote, PromoteReply};
+pub use read::{Found, Read};
+pub use reclaim::{Charge, Reclaim, ReclaimReply};
+pub use redrive::{Redrive, RedriveReply};
+pub use register::{Register, RegisterReply, WorkerRow, registered_queues, registered_workers};
+pub use renew::{Renew, RenewReply};
+pub use requests::Requests;
+pub use ring::Ring;
+pub use settle::{Settle, SettleItem, SettleKind, SettleReply};
+pub use submit::{FullOf, Submission, Submit, SubmitReply};
+pub use sweep::{Sweep, SweepReply};
+
+use crate::{
+    Redis, StoreError, metrics,
+    model::{Handle, Home, Outcome},
+    redis::slot_of,
+};
+
+/// The most items one call may carry: with these a script stays near 2 ms of Redis time.
+pub const MAX_ITEMS: usize = 256;
+/// About how many bytes one call may carry. A larger item travels alone.
+pub const MAX_BYTES: usize = 1 << 20;
+
+/// What every script may use, put behind its flag line.
+const SHARED: [&str; 5] = [
+    include_str!("../lua/lib/ticket.lua"),
+    include_str!("../lua/lib/home.lua"),
+    include_str!("../lua/lib/ending.lua"),
+    include_str!("../lua/lib/upkeep.lua"),
+    include_str!("../lua/lib/beat.lua"),
+];
+
+/// A Lua script that takes `K` keys, `H` head arguments and rows of `W`.
+pub(crate) struct Script<const K: usize, const H: usize, const W: usize = 0> {
+    name: &'static str,
+    source: &'static str,
+    whole: OnceLock<(String, String)>,
+}
+
+/// What is known of a script without calling it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// Its name: of the Lua file, the metric label, the heading in the docs.
+    pub name: &'static str,
+    /// What EVALSHA wants.
+    pub sha1: String,
+    /// How many keys it takes.
+    pub keys: usize,
+    /// How many arguments stand before the rows.
+    pub head: usize,
+    /// How many arguments make a row; 0: no rows.
+    pub row: usize,
+    /// The file as it is kept.
+    pub source: &'static str,
+    /// The text as Redis gets it.
+    pub text: String,
+}
+
+impl<const K: usize, const H: usize, const W: usize> Script<K, H, W> {
+    pub(crate) const fn new(name: &'static str, source: &'static str) -> Self {
+        const { assert!(K > 0, "the first key decides the node") };
+        Self { name, source, whole: OnceLock::new() }
+    }
+
+    /// The text for Redis and its SHA-1: the flag line must stay first, what is shared comes behind it.
+    fn whole(&self) -> &(String, String) {
+        self.whole.get_or_init(|| {
+            let (flags, body) = self.source.split_once('\n').unwrap_or((self.source, ""));
+            let text = format!("{flags}\n{}{body}", SHARED.concat());
+            let sha1 = sha1_hash(&text);
+            (text, sha1)
+        })
+    }
+
+    fn listing(&self) -> Listing {
+        let (text, sha1) = self.whole().clone();
+        Listing { name: self.name, sha1, keys: K, head: H, row: W, source: self.source, text }
+    }
+
+    /// Runs the script; `read` turns one answer, its word and the rest, into a reply.
+    ///
+    /// A lost reply is the caller's to judge: nothing is sent again, but for NOSCRIPT, which says that nothing ran.
+    pub(crate) async fn run<R>(
+        &self,
+        redis: &Redis,
+        keys: [&str; K],
+        head: [Bytes; H],
+        rows: Vec<[Bytes; W]>,
+        read: impl Fn(&[u8], &[Value]) -> Option<R>,
+    ) -> Result<Vec<R>, StoreError> {
+        let asked = rows.len();
+        let replies = self.answers(redis, keys, head, rows, read).await?;
+        if W == 0 || asked == 0 || replies.len() == asked {
+            return Ok(replies);
+        }
+        Err(StoreError::Reply { call: self.name })
+    }
+
+    /// The same, however many answers come.
+    async fn answers<R>(
+        &self,
+        redis: &Redis,
+        keys: [&str; K],
+        head: [Bytes; H],
+        rows: Vec<[Bytes; W]>,
+        read: impl Fn(&[u8], &[Value]) -> Option<R>,
+    ) -> Result<Vec<R>, StoreError> {
+        let started = Instant::now();
+        let slot = Some(slot_of(keys[0]));
+        let (text, sha1) = self.whole();
+        let mut words: Vec<Value> = Vec::with_capacity(2 + K + H + W * rows.len());
+        words.extend([sha1.as_str().into(), (K as i64).into()]);
+        words.extend(keys.map(Value::from));
+        words.extend(head.into_iter().chain(rows.into_iter().flatten()).map(Value::Bytes));
+
+        let answer = match redis
+            .call("EVALSHA", slot, words.clone())
+            .await
+            .map_err(|err| err.named(self.name))
+        {
+            Err(StoreError::Refused { source, .. }) if source.details().starts_with("NOSCRIPT") => {
+                redis
+                    .call("SCRIPT", slot, vec!["LOAD".into(), text.as_str().into()])
+                    .await
+                    .map_err(|err| err.named(self.name))?;
+                redis.call("EVALSHA", slot, words).await.map_err(|err| err.named(self.name))
+            }
+            answer => answer,
+        };
+        metrics::script_ran(self.name, started.elapsed());
+
+        let Value::Array(answers) = answer? else {
+            return Err(StoreError::Reply { call: self.name });
+        };
+        let replies: Option<Vec<R>> = answers
+            .into_iter()
+            .map(|answer| {
+                let Value::Array(parts) = answer else { return None };
+                let (word, rest) = parts.split_first()?;
+                read(word.as_bytes()?, rest)
+            })
+            .collect();
+        replies.ok_or(StoreError::Reply { call: self.name })
+    }
+
+    /// Runs a script that gives one answer for all its rows.
+    pub(crate) async fn run_all<R>(
+        &self,
+        redis: &Redis,
+        keys: [&str; K],
+        head: [Bytes; H],
+        rows: Vec<[Bytes; W]>,
+        read: impl Fn(&[u8], &[Value]) -> Option<R>,
+    ) -> Result<R, StoreError> {
+        let replies = self.answers(redis, keys, head, rows, read).await?;
+        replies.into_iter().next().ok_or(StoreError::Reply { call: self.name })
+    }
+
+    /// Runs a script that gives one answer.
+    pub(crate) async fn run_once<R>(
+        &self,
+        redis: &Redis,
+        keys: [&str; K],
+        head: [Bytes; H],
+        read: impl Fn(&[u8], &[Value]) -> Option<R>,
+    ) -> Result<R, StoreError> {
+        self.run_all(redis, keys, head, Vec::new(), read).await
+    }
+}
+
+/// Every script, in the order of the docs.
+pub fn all() -> Vec<Listing> {
+    vec![
+        submit::SUBMIT.listing(),
+        claim::CLAIM.listing(),
+        renew::RENEW.listing(),
+        settle::SETTLE.listing(),
+        cancel::CANCEL.listing(),
+        redrive::REDRIVE.listing(),
+        reclaim::RECLAIM.listing(),
+        promote::PROMOTE.listing(),
+        expire::EXPIRE.listing(),
+        sweep::SWEEP.listing(),
+        read::READ.listing(),
+        policy::POLICY.listing(),
+        overrule::OVERRULE.listing(),
+        register::REGISTER.listing(),
+        ring::RING.listing(),
+        depth::DEPTH.listing(),
+    ]
+}
+
+/// A number as an argument.
+fn number(value: impl ToString) -> Bytes {
+    Bytes::from(value.to_string())
+}
+
+fn flag(set: bool) -> Bytes {
+    Bytes::from_static(if set { b"1" } else { b"0" })
+}
+
+fn millis(duration: std::time::Duration) -> Bytes {
+    number(duration.as_millis())
+}
+
+fn bytes_at(parts: &[Value], at: usize) -> Option<Bytes> {
+    match parts.get(at)? {
+        Value::Bytes(bytes) => Some(bytes.clone()),
+        Value::String(text) => Some(text.clone().into_inner()),
+        _ => None,
+    }
+}
+
+fn handle_at(parts: &[Value], at: usize) -> Option<Handle> {
+    Handle::try_from(parts.get(at)?.as_bytes()?).ok()
+}
+
+/// A number, whether it came as one or as text.
+fn u64_at(parts: &[Value], at: usize) -> Option<u64> {
+    match parts.get(at)? {
+        Value::Integer(number) => u64::try_from(*number).ok(),
+        other => std::str::from_utf8(other.as_bytes()?).ok()?.parse().ok(),
+    }
+}
+
+fn outcome_at(parts: &[Value], at: usize) -> Option<Outcome> {
+    Outcome::from_number(u64_at(parts, at)?)
+}
+
+/// A home by its word; a ticket that is in none is answered as `None` inside.
+fn home_at(parts: &[Value], at: usize) -> Option<Option<Home>> {
+    match parts.get(at)?.as_bytes()? {
+        b"nowhere" => Some(None),
+        word => Home::from_word(word).map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests;

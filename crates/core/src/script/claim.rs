@@ -1,0 +1,134 @@
+//! `claim`: lease what a worker session has free slots for.
+
+use std::time::Duration;
+
+use fred::types::Value;
+
+use super::{MAX_ITEMS, Script, bytes_at, flag, handle_at, millis, number, outcome_at, u64_at};
+use crate::{
+    Redis, StoreError,
+    keys::ShardKeys,
+    model::{Fence, Handle, Outcome, Ticket, Undecodable},
+};
+
+pub(super) static CLAIM: Script<14, 5> = Script::new("claim", include_str!("../../lua/claim.lua"));
+
+/// One claim call of a session. Until it is answered, the session sends the same again.
+pub struct Claim<'a> {
+    /// The shard it looks at.
+    pub shard: &'a ShardKeys,
+    /// The session and the number of this call.
+    pub fence: Fence,
+    /// Free slots; at most 256 are used.
+    pub free: usize,
+    /// How long each lease is to last.
+    pub lease: Duration,
+    /// Bytes of bodies to take at once; the first always fits.
+    pub budget: usize,
+    /// Whether this process holds no suspect, and asks for one nowhere else.
+    pub may_take_suspect: bool,
+}
+
+/// One lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// What is leased.
+    pub handle: Handle,
+    /// Its state. An error: it cannot be read by this version.
+    pub ticket: Result<Box<Ticket>, Undecodable>,
+    /// Until its deadline, from when the script ran.
+    pub left: Duration,
+    /// Until the lease ends, from when the script ran.
+    pub till: Duration,
+    /// Its caller wants it stopped.
+    pub cancel_asked: bool,
+}
+
+/// What a claim gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claimed {
+    /// The leases, in the order of their deadlines.
+    pub leases: Vec<Lease>,
+    /// What this call ended on the way.
+    pub ended: Vec<(Handle, Outcome)>,
+    /// Until something delayed is due.
+    pub next_due: Option<Duration>,
+    /// Whether the caller would find more at once.
+    pub more: bool,
+}
+
+/// The answer to a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimReply {
+    /// The leases of this call, new or once more.
+    Claimed(Claimed),
+    /// A later call of this session has run.
+    Stale,
+}
+
+enum Part {
+    Head(Option<Duration>, bool),
+    Lease(Lease),
+    Ended(Handle, Outcome),
+    Stale,
+}
+
+impl Claim<'_> {
+    /// Runs the script.
+    pub async fn run(&self, redis: &Redis) -> Result<ClaimReply, StoreError> {
+        let shard = self.shard;
+        let keys = [
+            &shard.pending,
+            &shard.suspects,
+            &shard.delayed,
+            &shard.leased,
+            &shard.finished,
+            &shard.dead,
+            &shard.request,
+            &shard.ticket,
+            &shard.result,
+            &shard.sessions,
+            &shard.meta,
+            &shard.lanes,
+            &shard.bell,
+            &shard.ended,
+        ]
+        .map(String::as_str);
+        let head = [
+            self.fence.bytes(),
+            number(self.free.min(MAX_ITEMS)),
+            millis(self.lease),
+            number(self.budget),
+            flag(self.may_take_suspect),
+        ];
+        let mut claimed = Claimed::default();
+        for part in CLAIM.run(redis, keys, head, Vec::new(), read).await? {
+            match part {
+                Part::Stale => return Ok(ClaimReply::Stale),
+                Part::Head(next_due, more) => (claimed.next_due, claimed.more) = (next_due, more),
+                Part::Lease(lease) => claimed.leases.push(lease),
+                Part::Ended(handle, outcome) => claimed.ended.push((handle, outcome)),
+            }
+        }
+        Ok(ClaimReply::Claimed(claimed))
+    }
+}
+
+fn read(word: &[u8], rest: &[Value]) -> Option<Part> {
+    let span = |at| u64_at(rest, at).map(Duration::from_millis);
+    match word {
+        b"stale" => Some(Part::Stale),
+        // -1: nothing is delayed.
+        b"claimed" => Some(Part::Head(span(0), u64_at(rest, 1)? == 1)),
+        b"lease" => Some(Part::Lease(Lease {
+            handle: handle_at(rest, 0)?,
+            ticket: Ticket::unpack(bytes_at(rest, 1)?).map(Box::new),
+            // A repeat may come after the deadline: nothing is left then.
+            left: span(2).unwrap_or_default(),
+            till: span(3)?,
+            cancel_asked: u64_at(rest, 4)? == 1,
+        })),
+        b"ended" => Some(Part::Ended(handle_at(rest, 0)?, outcome_at(rest, 1)?)),
+        _ => None,
+    }
+}

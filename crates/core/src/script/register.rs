@@ -1,0 +1,123 @@
+//! `register`: rows of the two registries that lie beside the shards.
+
+use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
+
+use bytes::Bytes;
+use fred::types::Value;
+
+use super::{Script, bytes_at, millis, u64_at};
+use crate::{
+    Redis, StoreError,
+    keys::{QUEUES, WORKERS},
+    model::{QueueName, SCHEMA, Session},
+    redis::slot_of,
+};
+
+pub(super) static REGISTER: Script<1, 4> =
+    Script::new("register", include_str!("../../lua/register.lua"));
+
+/// A worker's row is for eyes only, and forgotten when nobody has renewed it for a day.
+const WORKER_KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// A row of a registry.
+pub enum Register<'a> {
+    /// A queue and its number of shards.
+    Queue(&'a QueueName, NonZeroU32),
+    /// A worker session, and what it says of itself.
+    Worker(Session, &'a str),
+}
+
+/// What the registry says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RegisterReply {
+    /// The same; the server's time in ms.
+    Registered(u64),
+    /// The queue was registered otherwise before: shards and schema.
+    Differs(String),
+}
+
+impl Register<'_> {
+    /// Runs the script.
+    pub async fn run(&self, redis: &Redis) -> Result<RegisterReply, StoreError> {
+        let (key, kind, name, value) = match self {
+            Self::Queue(queue, shards) => {
+                (QUEUES, "queue", queue.to_string(), format!("{shards} {SCHEMA}"))
+            }
+            Self::Worker(session, text) => {
+                (WORKERS, "worker", session.to_string(), (*text).to_owned())
+            }
+        };
+        let head = [
+            Bytes::from_static(kind.as_bytes()),
+            Bytes::from(name),
+            Bytes::from(value),
+            millis(WORKER_KEPT),
+        ];
+        REGISTER
+            .run_once(redis, [key], head, |word, rest| match word {
+                b"registered" => Some(RegisterReply::Registered(u64_at(rest, 0)?)),
+                b"differs" => Some(RegisterReply::Differs(
+                    String::from_utf8_lossy(&bytes_at(rest, 0)?).into_owned(),
+                )),
+                _ => None,
+            })
+            .await
+    }
+}
+
+/// The registered queues with their number of shards. Rows of another schema are left out.
+pub async fn registered_queues(
+    redis: &Redis,
+) -> Result<BTreeMap<QueueName, NonZeroU32>, StoreError> {
+    let rows = rows_of(redis, QUEUES).await?;
+    let read = |(name, value): (Bytes, Bytes)| {
+        let (shards, schema) = std::str::from_utf8(&value).ok()?.split_once(' ')?;
+        (schema.parse() == Ok(SCHEMA)).then_some(())?;
+        Some((QueueName::try_from(std::str::from_utf8(&name).ok()?).ok()?, shards.parse().ok()?))
+    };
+    Ok(rows.into_iter().filter_map(read).collect())
+}
+
+/// A worker as the registry shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerRow {
+    /// Its session.
+    pub session: Session,
+    /// When it last said so, in ms of the Redis clock.
+    pub seen: u64,
+    /// What it says of itself.
+    pub text: String,
+}
+
+/// The registered workers.
+pub async fn registered_workers(redis: &Redis) -> Result<Vec<WorkerRow>, StoreError> {
+    let rows = rows_of(redis, WORKERS).await?;
+    let read = |(name, value): (Bytes, Bytes)| {
+        let session = std::str::from_utf8(&name).ok()?.parse().ok()?;
+        let seen = u64::from_be_bytes(value.get(..8)?.try_into().ok()?);
+        Some(WorkerRow {
+            session,
+            seen,
+            text: String::from_utf8_lossy(value.get(8..)?).into_owned(),
+        })
+    };
+    Ok(rows.into_iter().filter_map(read).collect())
+}
+
+async fn rows_of(redis: &Redis, key: &'static str) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
+    const CALL: &str = "registry";
+    let answer = redis
+        .call("HGETALL", Some(slot_of(key)), vec![key.into()])
+        .await
+        .map_err(|err| err.named(CALL))?;
+    let parts = match answer {
+        Value::Array(parts) => parts,
+        Value::Map(map) => {
+            map.inner().into_iter().flat_map(|(name, value)| [name.into(), value]).collect()
+        }
+        Value::Null => Vec::new(),
+        _ => return Err(StoreError::Reply { call: CALL }),
+    };
+    let (pairs, _) = parts.as_chunks::<2>();
+    Ok(pairs.iter().filter_map(|pair| Some((bytes_at(pair, 0)?, bytes_at(pair, 1)?))).collect())
+}

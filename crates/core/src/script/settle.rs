@@ -1,0 +1,161 @@
+//! `settle`: end attempts, each as its worker says.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Script, flag, millis, number, outcome_at};
+use crate::{
+    Redis, StoreError,
+    keys::ShardKeys,
+    model::{Answer, Failure, Fence, Handle, Outcome, Settled},
+};
+
+pub(super) static SETTLE: Script<13, 0, 6> =
+    Script::new("settle", include_str!("../../lua/settle.lua"));
+
+/// How an attempt ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettleKind {
+    /// Publish the gateway's answer.
+    Ack {
+        /// The gateway's status.
+        status: u16,
+        /// What it answered.
+        answer: Answer,
+    },
+    /// Try again later.
+    Retry {
+        /// How much later.
+        delay: Duration,
+        /// Why.
+        failure: Failure,
+    },
+    /// Hand it back.
+    Release {
+        /// Whether anything reached the gateway; if not, the attempt is taken back.
+        sent: bool,
+        /// Why, if anything went wrong.
+        failure: Option<Failure>,
+    },
+    /// Give up.
+    Bury {
+        /// One of the outcomes that end in `dead`.
+        outcome: Outcome,
+        /// Why.
+        failure: Failure,
+        /// The head of an answer, if there is one to show.
+        answer: Option<Answer>,
+    },
+}
+
+impl SettleKind {
+    /// Its word.
+    pub fn word(&self) -> Settled {
+        match self {
+            Self::Ack { .. } => Settled::Ack,
+            Self::Retry { .. } => Settled::Retry,
+            Self::Release { .. } => Settled::Release,
+            Self::Bury { .. } => Settled::Bury,
+        }
+    }
+}
+
+/// One attempt to end. A repeat says the same; another kind under the same fence is never sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettleItem {
+    /// Proof of ownership.
+    pub fence: Fence,
+    /// What is owned.
+    pub handle: Handle,
+    /// How it ends.
+    pub kind: SettleKind,
+}
+
+impl SettleItem {
+    /// About how many bytes of a call it takes.
+    pub fn size(&self) -> usize {
+        128 + match &self.kind {
+            SettleKind::Ack { answer, .. } | SettleKind::Bury { answer: Some(answer), .. } => {
+                answer.body.len()
+            }
+            _ => 0,
+        }
+    }
+
+    fn row(&self) -> [Bytes; 6] {
+        let (number, failure, answer) = match &self.kind {
+            SettleKind::Ack { status, answer } => (number(status), Bytes::new(), answer.pack()),
+            SettleKind::Retry { delay, failure } => (millis(*delay), failure.pack(), Bytes::new()),
+            SettleKind::Release { sent, failure } => {
+                (flag(*sent), failure.map(Failure::pack).unwrap_or_default(), Bytes::new())
+            }
+            SettleKind::Bury { outcome, failure, answer } => (
+                number(*outcome as u8),
+                failure.pack(),
+                answer.as_ref().map(Answer::pack).unwrap_or_default(),
+            ),
+        };
+        let word = Bytes::from_static(self.kind.word().word().as_bytes());
+        [self.fence.bytes(), self.handle.bytes(), word, number, failure, answer]
+    }
+}
+
+/// Ends attempts of one shard: the group commit.
+pub struct Settle<'a> {
+    /// The shard they lie in.
+    pub shard: &'a ShardKeys,
+    /// What ends, and how.
+    pub items: &'a [SettleItem],
+}
+
+/// What became of one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettleReply {
+    /// Done as said.
+    Done,
+    /// It met a cancel or the deadline, and ended so.
+    Ended(Outcome),
+    /// This fence has settled it before, like this.
+    Already(Settled),
+    /// Not ours: nothing was written.
+    Fenced,
+    /// Another generation is there, or none: nothing was written.
+    Gone,
+}
+
+impl Settle<'_> {
+    /// Runs the script: one reply an item, in their order.
+    pub async fn run(&self, redis: &Redis) -> Result<Vec<SettleReply>, StoreError> {
+        let shard = self.shard;
+        let keys = [
+            &shard.pending,
+            &shard.suspects,
+            &shard.delayed,
+            &shard.leased,
+            &shard.finished,
+            &shard.dead,
+            &shard.request,
+            &shard.ticket,
+            &shard.result,
+            &shard.meta,
+            &shard.lanes,
+            &shard.bell,
+            &shard.ended,
+        ]
+        .map(String::as_str);
+        let rows = self.items.iter().map(SettleItem::row).collect();
+        SETTLE
+            .run(redis, keys, [], rows, |word, rest| match word {
+                b"ok" => Some(SettleReply::Done),
+                b"ended" => Some(SettleReply::Ended(outcome_at(rest, 0)?)),
+                b"already" => {
+                    Settled::from_word(rest.first()?.as_bytes()?).map(SettleReply::Already)
+                }
+                b"fenced" => Some(SettleReply::Fenced),
+                b"gone" => Some(SettleReply::Gone),
+                _ => None,
+            })
+            .await
+    }
+}

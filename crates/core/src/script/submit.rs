@@ -1,0 +1,120 @@
+//! `submit`: take in new requests, each under its id.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Script, bytes_at, home_at, millis};
+use crate::{
+    Redis, StoreError,
+    keys::ShardKeys,
+    model::{Draft, Home, Key, Request, Ticket, Undecodable},
+};
+
+pub(super) static SUBMIT: Script<11, 1, 3> =
+    Script::new("submit", include_str!("../../lua/submit.lua"));
+
+/// A repeat that meets a kept record keeps it for at least this long: a producer repeats a call for at most a minute, so
+/// no late copy outlives the record that guards it.
+const GUARD: Duration = Duration::from_secs(600);
+
+/// One request as the script takes it. Made once; a repeat sends the same.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    key: Key,
+    ticket: Bytes,
+    request: Bytes,
+}
+
+impl Submission {
+    /// Packs a request that lies at `key`.
+    pub fn new(key: Key, draft: &Draft, request: &Request) -> Result<Self, Undecodable> {
+        let ticket = draft.pack(&request.identity, &request.lane);
+        Ok(Self { key, ticket, request: request.pack()? })
+    }
+
+    /// How many bytes of a call it takes.
+    pub fn size(&self) -> usize {
+        self.ticket.len() + self.request.len()
+    }
+
+    /// Its field in the shard.
+    pub fn key(&self) -> Key {
+        self.key
+    }
+}
+
+/// Takes in requests of one shard, as many as there are in one call.
+pub struct Submit<'a> {
+    /// The shard they go to.
+    pub shard: &'a ShardKeys,
+    /// What is submitted.
+    pub items: &'a [Submission],
+}
+
+/// What a queue holds up to its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FullOf {
+    /// Requests that have not ended.
+    Requests,
+    /// Bytes of requests and records.
+    Bytes,
+}
+
+/// What became of one submission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubmitReply {
+    /// New.
+    Accepted(Box<Ticket>),
+    /// Accepted before, and here is where it is; none: its membership was lost.
+    Known(Option<Home>, Box<Ticket>),
+    /// Other bytes live under this id.
+    Reused(Option<Home>, Box<Ticket>),
+    /// The queue is full.
+    Full(FullOf),
+    /// The deadline has passed.
+    Late,
+    /// Nobody has written the queue's policy since Redis forgot it.
+    Undeclared,
+}
+
+impl Submit<'_> {
+    /// Runs the script: one reply an item, in their order.
+    pub async fn run(&self, redis: &Redis) -> Result<Vec<SubmitReply>, StoreError> {
+        let shard = self.shard;
+        let keys = [
+            &shard.pending,
+            &shard.suspects,
+            &shard.delayed,
+            &shard.leased,
+            &shard.finished,
+            &shard.dead,
+            &shard.request,
+            &shard.ticket,
+            &shard.meta,
+            &shard.lanes,
+            &shard.bell,
+        ]
+        .map(String::as_str);
+        let row = |item: &Submission| [item.key.bytes(), item.ticket.clone(), item.request.clone()];
+        let rows = self.items.iter().map(row).collect();
+        SUBMIT
+            .run(redis, keys, [millis(GUARD)], rows, |word, rest| {
+                let ticket = |at| Ticket::unpack(bytes_at(rest, at)?).ok().map(Box::new);
+                match word {
+                    b"accepted" => Some(SubmitReply::Accepted(ticket(0)?)),
+                    b"known" => Some(SubmitReply::Known(home_at(rest, 0)?, ticket(1)?)),
+                    b"reused" => Some(SubmitReply::Reused(home_at(rest, 0)?, ticket(1)?)),
+                    b"full" => match rest.first()?.as_bytes()? {
+                        b"requests" => Some(SubmitReply::Full(FullOf::Requests)),
+                        b"bytes" => Some(SubmitReply::Full(FullOf::Bytes)),
+                        _ => None,
+                    },
+                    b"late" => Some(SubmitReply::Late),
+                    b"undeclared" => Some(SubmitReply::Undeclared),
+                    _ => None,
+                }
+            })
+            .await
+    }
+}
