@@ -89,7 +89,38 @@ pub fn encode<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
 
 /// Reads one value from the front of `input`, with the number of bytes it took; `None` if it isn't whole yet.
 pub fn parse(input: &[u8]) -> Result<Option<(Value, usize)>, Malformed> {
-    parse_within(input, MAX_DEPTH)
+    // Nothing is copied before all of it is there: a long answer arrives in many pieces.
+    match length(input, MAX_DEPTH)? {
+        None => Ok(None),
+        Some(_) => parse_within(input, MAX_DEPTH),
+    }
+}
+
+/// How many bytes the value at the front takes, if they are all there.
+fn length(input: &[u8], depth: usize) -> Result<Option<usize>, Malformed> {
+    let Some((line, after)) = first_line(input)? else { return Ok(None) };
+    match line.split_first().ok_or(Malformed)? {
+        (b'$', count) => {
+            // A null has neither content nor its end.
+            let content = number(count)?
+                .checked_add(2)
+                .filter(|&bytes| bytes > 1)
+                .map_or(Ok(0), usize::try_from);
+            let end = after.checked_add(content.map_err(|_| Malformed)?).ok_or(Malformed)?;
+            Ok((end <= input.len()).then_some(end))
+        }
+        (b'*', count) => {
+            let (mut at, depth) = (after, depth.checked_sub(1).ok_or(Malformed)?);
+            for _ in 0..number(count)? {
+                let Some(used) = length(input.get(at..).unwrap_or_default(), depth)? else {
+                    return Ok(None);
+                };
+                at += used;
+            }
+            Ok(Some(at))
+        }
+        _ => Ok(Some(after)),
+    }
 }
 
 fn parse_within(input: &[u8], depth: usize) -> Result<Option<(Value, usize)>, Malformed> {

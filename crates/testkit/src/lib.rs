@@ -5,7 +5,9 @@
 //! - [`RedisServer`] is a real server of the test's own, which can be killed, restarted and frozen, and be looked into
 //!   without the client that is under test.
 //! - [`Process`] is a real binary: its lines, its signals, its exit status.
+//! - [`Proxy`] stands between a client and its Redis and loses, delays, holds and refuses on demand.
 //! - [`eventually`] is how tests wait.
+//! - [`http`] is a client for the APIs of the roles.
 //!
 //! What these tools can't do fails the test that asked: they panic with what they were doing.
 #![expect(
@@ -15,14 +17,18 @@
 )]
 
 mod eventually;
+pub mod http;
 mod process;
+pub mod proxy;
 mod redis;
 mod signal;
 
 pub use eventually::eventually;
 pub use holdfast_local_redis::resp::Value;
 pub use holdfast_local_redis::{AppendFsync, Options};
+pub use http::Http;
 pub use process::{Finished, Process};
+pub use proxy::{Fault, Proxy, When};
 pub use redis::{Client, RedisServer};
 
 /// A loopback port that nobody listens on at this moment, for servers that can't choose their own.

@@ -16,6 +16,7 @@ use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
 pub use self::client::Client;
+pub(crate) use self::client::Connection;
 use crate::{Value, signal};
 
 const STOP_LIMIT: Duration = Duration::from_secs(20);

@@ -69,7 +69,17 @@ impl Connection {
 
     /// Sends a whole request and waits for its answer.
     pub(crate) async fn call(&mut self, request: &[u8]) -> io::Result<Value> {
-        self.stream.write_all(request).await?;
+        self.send(request).await?;
+        self.answer().await
+    }
+
+    /// Sends bytes.
+    pub(crate) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes).await
+    }
+
+    /// Waits for the next answer.
+    pub(crate) async fn answer(&mut self) -> io::Result<Value> {
         loop {
             if let Some((value, used)) = resp::parse(&self.unread).map_err(io::Error::other)? {
                 self.unread.drain(..used);
