@@ -1,1 +1,23 @@
 //! What makes a library a process: settings, logs, health, metrics, signals, drain.
+//!
+//! Reading order: [`settings`], then [`frame`] with [`Services`] and [`Health`], then [`serve`],
+//! on which both the API and the ops port stand.
+
+pub mod frame;
+mod health;
+mod logs;
+mod ops;
+pub mod serve;
+mod services;
+pub mod settings;
+mod signals;
+
+pub use frame::{VERSION, main, process};
+pub use health::{Health, HealthPart};
+pub use holdfast_core::Chain;
+pub use logs::Seldom;
+pub use services::{Failure, Services, Stop};
+pub use settings::{Environment, Problems, Settings};
+
+/// Any error, once nobody decides by its type any more.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

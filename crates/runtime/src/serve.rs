@@ -1,0 +1,135 @@
+//! HTTP for whoever listens: the API and the ops port.
+//!
+//! What no caller can do: hold a connection without getting on (`activity`, `stalled`), send a body
+//! for ever (`body`), open connections without end, or hold up the end of the process.
+
+mod activity;
+mod body;
+mod connection;
+mod stalled;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use crate::settings::HttpLimits;
+
+pub use body::BodyTimeout;
+use connection::Connections;
+
+/// A listener that can't be had.
+#[derive(Debug, thiserror::Error)]
+#[error("can't listen on {address}")]
+pub struct BindError {
+    address: SocketAddr,
+    source: io::Error,
+}
+
+/// Opens a listener.
+pub async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
+    TcpListener::bind(address).await.map_err(|source| BindError { address, source })
+}
+
+/// How long accepting rests when the process has no file descriptor left.
+const OUT_OF_FILES: Duration = Duration::from_millis(200);
+
+/// Serves `app` until `stop`; then closes the listener at once and lets running requests end
+/// within `drain`.
+pub async fn http(
+    listener: TcpListener,
+    app: Router,
+    limits: HttpLimits,
+    drain: Duration,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    let slots = Arc::new(Semaphore::new(limits.max_connections));
+    let connections = Connections::new(app, limits, stop.clone());
+    let mut open = JoinSet::new();
+    while let Some((socket, slot)) = next(&listener, &slots, &mut open, &stop).await {
+        // Answers are small and wanted at once; a socket that refuses is gone already.
+        if socket.set_nodelay(true).is_ok() {
+            let serving = connections.serve(socket);
+            open.spawn(async move {
+                serving.await;
+                drop(slot);
+            });
+        }
+    }
+    drop(listener);
+    finish(open, drain).await;
+    Ok(())
+}
+
+/// The next connection and its slot; none: it is time to stop.
+async fn next(
+    listener: &TcpListener,
+    slots: &Arc<Semaphore>,
+    open: &mut JoinSet<()>,
+    stop: &CancellationToken,
+) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    let mut told = false;
+    loop {
+        if slots.available_permits() == 0 && !told {
+            warn!(open = open.len(), "as many connections as there may be: the next ones wait");
+            told = true;
+        }
+        let slot = tokio::select! {
+            biased;
+            () = stop.cancelled() => return None,
+            Some(ended) = open.join_next() => { note_panic(ended); continue }
+            slot = Arc::clone(slots).acquire_owned() => slot.ok()?,
+        };
+        let accepted = tokio::select! {
+            biased;
+            () = stop.cancelled() => return None,
+            Some(ended) = open.join_next() => { note_panic(ended); continue }
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((socket, _)) => return Some((socket, slot)),
+            Err(err) if is_of_one_connection(&err) => {}
+            Err(err) => {
+                warn!(error = %err, "can't accept");
+                sleep(OUT_OF_FILES).await;
+            }
+        }
+    }
+}
+
+/// Whether a failed accept says nothing about the next.
+fn is_of_one_connection(err: &io::Error) -> bool {
+    use io::ErrorKind as K;
+    matches!(err.kind(), K::ConnectionAborted | K::ConnectionReset | K::ConnectionRefused)
+}
+
+/// Lets the open connections end.
+async fn finish(mut open: JoinSet<()>, drain: Duration) {
+    let ended = timeout(drain, async {
+        while let Some(ended) = open.join_next().await {
+            note_panic(ended);
+        }
+    });
+    if ended.await.is_err() {
+        info!(connections = open.len(), "cut what did not end in time");
+        open.shutdown().await;
+    }
+}
+
+/// A handler that panics costs its connection, and nothing else.
+fn note_panic(ended: Result<(), JoinError>) {
+    if ended.is_err_and(|err| err.is_panic()) {
+        error!("a connection panicked");
+    }
+}

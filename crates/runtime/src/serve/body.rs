@@ -1,0 +1,99 @@
+//! Bodies on their way in, which must end in time, and out, which keep their request running.
+
+use std::error::Error;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::activity::Running;
+use crate::BoxError;
+
+/// The body of a request did not end in time.
+#[derive(Debug, thiserror::Error)]
+#[error("the body took too long")]
+pub struct BodyTimeout;
+
+impl BodyTimeout {
+    /// Whether this is why something failed.
+    pub fn caused(failure: &(dyn Error + 'static)) -> bool {
+        let mut cause = Some(failure);
+        while let Some(err) = cause {
+            if err.is::<Self>() {
+                return true;
+            }
+            cause = err.source();
+        }
+        false
+    }
+}
+
+/// A request's body, which must have come by a point in time.
+pub(super) struct TimedBody {
+    inner: Incoming,
+    by: Instant,
+    /// Made when the body is first waited for: most have come with their head.
+    alarm: Option<Pin<Box<Sleep>>>,
+}
+
+impl TimedBody {
+    pub(super) fn new(inner: Incoming, allowed: Duration) -> Self {
+        Self { inner, by: Instant::now() + allowed, alarm: None }
+    }
+}
+
+impl HttpBody for TimedBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = self.get_mut();
+        if let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(cx) {
+            return Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)));
+        }
+        let alarm = this.alarm.get_or_insert_with(|| Box::pin(sleep_until(this.by)));
+        alarm.as_mut().poll(cx).map(|()| Some(Err(BodyTimeout.into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// An answer's body; while it is being sent, its request runs.
+pub(super) struct RunningBody {
+    pub(super) inner: Body,
+    pub(super) _running: Running,
+}
+
+impl HttpBody for RunningBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.inner).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

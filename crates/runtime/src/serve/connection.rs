@@ -1,0 +1,104 @@
+//! One connection, from accept to its end.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+use tracing::debug;
+
+use super::activity::Activity;
+use super::body::{RunningBody, TimedBody};
+use super::stalled::Stalled;
+use crate::settings::HttpLimits;
+
+/// What is left to an idle connection once the process stops: time to flush the last answer.
+const FLUSH: Duration = Duration::from_millis(200);
+
+/// Streams of one HTTP/2 connection at once.
+const STREAMS: u32 = 64;
+
+/// The smallest buffer that hyper takes.
+const SMALLEST_BUFFER: usize = 8 << 10;
+
+/// What all connections of a listener share.
+pub(super) struct Connections {
+    app: Router,
+    limits: HttpLimits,
+    builder: Builder<TokioExecutor>,
+    stop: CancellationToken,
+}
+
+impl Connections {
+    pub(super) fn new(app: Router, limits: HttpLimits, stop: CancellationToken) -> Self {
+        let head = usize::try_from(limits.max_head).unwrap_or(usize::MAX).max(SMALLEST_BUFFER);
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            // `Activity` does this, for silence and for HTTP/2 as well.
+            .header_read_timeout(None)
+            .max_headers(limits.max_headers)
+            .max_buf_size(head);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS)
+            .max_header_list_size(u32::try_from(head).unwrap_or(u32::MAX));
+        Self { app, limits, builder, stop }
+    }
+
+    /// Serves a connection until it ends, stalls, or the process stops.
+    pub(super) fn serve(&self, socket: TcpStream) -> impl Future<Output = ()> + Send + 'static {
+        let (app, stop, builder) = (self.app.clone(), self.stop.clone(), self.builder.clone());
+        let HttpLimits { idle_timeout, body_timeout, .. } = self.limits;
+        async move {
+            let activity = Activity::new();
+            let answering = activity.clone();
+            let service = service_fn(move |request| {
+                answer(app.clone(), answering.clone(), request, body_timeout)
+            });
+            let socket = TokioIo::new(Stalled::new(socket, idle_timeout));
+            let mut connection = pin!(builder.serve_connection(socket, service));
+            tokio::select! {
+                ended = connection.as_mut() => return note_end(ended),
+                () = activity.idle(idle_timeout) => return,
+                () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+            }
+            tokio::select! {
+                ended = connection.as_mut() => note_end(ended),
+                () = activity.idle(FLUSH) => {}
+            }
+        }
+    }
+}
+
+/// Answers one request; it runs until its answer is sent.
+async fn answer(
+    app: Router,
+    activity: Activity,
+    request: Request<Incoming>,
+    body_timeout: Duration,
+) -> Result<Response<RunningBody>, Infallible> {
+    let running = activity.begin();
+    let request = request.map(|body| Body::new(TimedBody::new(body, body_timeout)));
+    let response = app.oneshot(request).await?;
+    Ok(response.map(|inner| RunningBody { inner, _running: running }))
+}
+
+/// A connection that breaks is the peer's business. The error's text may quote what it sent.
+fn note_end<E>(ended: Result<(), E>) {
+    if ended.is_err() {
+        debug!("a connection broke");
+    }
+}

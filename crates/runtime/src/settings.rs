@@ -1,0 +1,152 @@
+//! The settings: one file for all roles, the environment over it, every check.
+//!
+//! `source` lays the environment over the file, `section` reads a section field by field, and a
+//! module a section gives it its checked form. Each role checks the whole.
+
+mod environment;
+mod given;
+mod log;
+mod missing;
+mod name;
+mod problems;
+mod producer;
+mod queues;
+mod reclaimer;
+mod redis;
+mod redis_url;
+mod secret;
+mod section;
+mod source;
+mod target;
+mod tenants;
+mod value;
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use holdfast_core::model::{QueueName, TenantName};
+
+use section::Shown;
+use source::Source;
+use value::in_units;
+
+pub use environment::Environment;
+pub use log::{LogFormat, LogSettings, TracesSettings};
+pub use problems::{Problem, Problems};
+pub use producer::{HttpLimits, ProducerSettings};
+pub use queues::{Credentials, Durability, HttpVersion, QueueSettings, QueueTimes};
+pub use reclaimer::ReclaimerSettings;
+pub use redis::RedisSettings;
+pub use redis_url::{RedisUrl, Topology};
+pub use secret::{Secret, SecretError, SecretFile};
+pub use target::{RequestPath, Target};
+pub use tenants::TenantSettings;
+pub use worker::{GRACE, GRACE_RESERVE, WorkerSettings};
+
+/// Every section, checked.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where Redis is.
+    pub redis: RedisSettings,
+    /// The HTTP API.
+    pub producer: ProducerSettings,
+    /// Leases, slots, and the drain.
+    pub worker: WorkerSettings,
+    /// Recovery and upkeep.
+    pub reclaimer: ReclaimerSettings,
+    /// What a process logs.
+    pub log: LogSettings,
+    /// Where traces go.
+    pub traces: TracesSettings,
+    /// The tenants that have limits.
+    pub tenants: BTreeMap<TenantName, TenantSettings>,
+    /// The queues, by name.
+    pub queues: BTreeMap<QueueName, QueueSettings>,
+    shown: Vec<Shown>,
+}
+
+impl Settings {
+    /// Reads and checks the settings; every fault comes back at once.
+    pub fn load(text: &str, environment: &Environment) -> Result<Self, Problems> {
+        let mut source = Source::new(text, environment)?;
+        let redis = source.one("redis", redis::read);
+        let producer = source.one("producer", producer::read);
+        let worker = source.one("worker", worker::read);
+        let reclaimer = source.one("reclaimer", reclaimer::read);
+        let log = source.one("log", log::read_log);
+        let traces = source.one("traces", log::read_traces);
+        let tenants = source.many("tenants", tenants::read);
+        let queues = source.many("queues", queues::read);
+        check_pass(worker.as_ref(), reclaimer.as_ref(), &mut source.problems);
+        check_served(worker.as_ref(), queues.as_ref(), &mut source.problems);
+        let (problems, shown) = source.finish();
+        let checked = || {
+            Some(Self {
+                redis: redis?,
+                producer: producer?,
+                worker: worker?,
+                reclaimer: reclaimer?,
+                log: log?,
+                traces: traces?,
+                tenants: tenants?,
+                queues: queues?,
+                shown,
+            })
+        };
+        match checked() {
+            Some(settings) => problems.or(settings),
+            None => Err(problems),
+        }
+    }
+
+    /// The settings as they are in force, as a file would hold them, secrets hidden.
+    pub fn show(&self) -> String {
+        let mut text = String::new();
+        for section in &self.shown {
+            let (kind, name) = section.path.split_once('.').unwrap_or((&section.path, ""));
+            let heading = match name {
+                "" => kind.to_owned(),
+                name if name.contains('.') => format!("{kind}.{}", value::quoted(name)),
+                name => format!("{kind}.{name}"),
+            };
+            let between = if text.is_empty() { "" } else { "\n" };
+            text.push_str(&format!("{between}[{heading}]\n"));
+            for field in &section.fields {
+                text.push_str(&match &field.value {
+                    Some(value) => format!("{} = {value}\n", field.name),
+                    None => format!("# {} is not set\n", field.name),
+                });
+            }
+        }
+        text
+    }
+}
+
+/// A crashed worker's requests are back within a lease and a pass.
+fn check_pass(
+    worker: Option<&WorkerSettings>,
+    reclaimer: Option<&ReclaimerSettings>,
+    problems: &mut Problems,
+) {
+    if let (Some(worker), Some(reclaimer)) = (worker, reclaimer) {
+        let soon = reclaimer.every <= worker.lease / 3;
+        let rule = "must be at most a third of worker.lease";
+        problems.check(soon, "reclaimer.every", in_units(reclaimer.every), rule);
+    }
+}
+
+/// A worker's queues are declared.
+fn check_served(
+    worker: Option<&WorkerSettings>,
+    queues: Option<&BTreeMap<QueueName, QueueSettings>>,
+    problems: &mut Problems,
+) {
+    let (Some(worker), Some(queues)) = (worker, queues) else { return };
+    for name in worker.queues.iter().flatten() {
+        let declared = queues.contains_key(name);
+        problems.check(declared, "worker.queues", name, "names a queue that is not declared");
+    }
+}
