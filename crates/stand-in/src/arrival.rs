@@ -168,8 +168,13 @@ impl End {
 /// The SHA-256 of some bytes, in lower-case hex.
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
-    Sha256::digest(bytes).iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    let mut hex = String::with_capacity(64);
+    for byte in Sha256::digest(bytes) {
+        for nibble in [byte >> 4, byte & 15] {
+            hex.push(char::from(DIGITS[usize::from(nibble)]));
+        }
+    }
+    hex
 }
 
 fn millis(time: Duration) -> u64 {

@@ -4,13 +4,22 @@ use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use tracing::warn;
 
 use crate::arrival::sha256_hex;
 use crate::prompt::{self, Asked, NotAnObject};
+use shapes::{
+    Choice, Completion, Embedding, EmbeddingUsage, Embeddings, ErrorBody, ErrorObject, Facts, List,
+    Message, Model, Usage,
+};
+
+mod shapes;
 
 /// The model a stand-in says it is, where the request names none.
 const MODEL: &str = "stand-in";
 const JSON: &str = "application/json";
+/// Room for a usual answer.
+const USUAL: usize = 512;
 const SSE: &str = "text/event-stream";
 
 /// An answer that was made, but not yet given.
@@ -34,9 +43,12 @@ pub(crate) struct Question<'a> {
 
 impl Made {
     pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Self {
-        // Serialising our own structs to memory can't fail; if it ever did, an empty body would show it.
-        let whole = serde_json::to_vec(value).unwrap_or_default().into();
-        Self { status, content_type: JSON, whole, ends: Vec::new() }
+        let mut whole = Vec::with_capacity(USUAL);
+        // Writing our own structs to memory can't fail; if it ever did, half an object would show it.
+        if serde_json::to_writer(&mut whole, value).is_err() {
+            warn!("an answer could not be written");
+        }
+        Self::bytes(status, whole.into())
     }
 
     pub(crate) fn bytes(status: StatusCode, whole: Bytes) -> Self {
@@ -200,103 +212,4 @@ impl Reply<'_> {
 
 fn model<'a>(id: &'a str, question: &Question<'_>) -> Model<'a> {
     Model { id, object: "model", created: question.created, owned_by: "holdfast" }
-}
-
-#[derive(Serialize)]
-struct Completion<'a> {
-    id: String,
-    object: &'a str,
-    created: u64,
-    model: &'a str,
-    choices: [Choice<'a>; 1],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<Usage>,
-    stand_in: Facts<'a>,
-}
-
-/// A choice of any of the three forms: message, delta or text.
-#[derive(Default, Serialize)]
-struct Choice<'a> {
-    index: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<Message<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    delta: Option<Message<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<&'a str>,
-    logprobs: Option<()>,
-    finish_reason: Option<&'static str>,
-}
-
-#[derive(Serialize)]
-struct Message<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    role: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    content: Option<&'a str>,
-    refusal: Option<()>,
-}
-
-/// What a reader of many answers looks for, beside OpenAI's fields.
-#[derive(Serialize)]
-struct Facts<'a> {
-    arrival: u64,
-    body_sha256: &'a str,
-}
-
-#[derive(Serialize)]
-struct Usage {
-    prompt_tokens: usize,
-    completion_tokens: usize,
-    total_tokens: usize,
-}
-
-#[derive(Serialize)]
-struct List<D> {
-    object: &'static str,
-    data: D,
-}
-
-#[derive(Serialize)]
-struct Model<'a> {
-    id: &'a str,
-    object: &'static str,
-    created: u64,
-    owned_by: &'static str,
-}
-
-#[derive(Serialize)]
-struct Embedding {
-    object: &'static str,
-    index: usize,
-    embedding: Vec<f32>,
-}
-
-#[derive(Serialize)]
-struct Embeddings<'a> {
-    #[serde(flatten)]
-    list: List<Vec<Embedding>>,
-    model: &'a str,
-    usage: EmbeddingUsage,
-    stand_in: Facts<'a>,
-}
-
-#[derive(Serialize)]
-struct EmbeddingUsage {
-    prompt_tokens: usize,
-    total_tokens: usize,
-}
-
-#[derive(Serialize)]
-struct ErrorBody<'a> {
-    error: ErrorObject<'a>,
-}
-
-#[derive(Serialize)]
-struct ErrorObject<'a> {
-    message: &'a str,
-    #[serde(rename = "type")]
-    kind: &'a str,
-    param: Option<()>,
-    code: Option<&'a str>,
 }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use hyper::Request;
 
 use super::*;
