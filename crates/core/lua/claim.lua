@@ -21,10 +21,11 @@ ARGV[2] free slots, 0 to 256
 ARGV[3] lease in ms
 ARGV[4] byte budget for the bodies of one call
 ARGV[5] 1 if the caller may take a suspect, else 0
+ARGV[6] 0 if what is past its deadline must not be ended now (the clock leapt), else 1
 
 Returns {'stale'} alone: a later call of this session has run; nothing was written. Else
-        {'claimed', next_due, more}                       ms until something delayed is due, or -1; 1 if the caller
-                                                          would find more at once
+        {'claimed', next_due, more, now}                  ms until something delayed is due, or -1; 1 if the caller
+                                                          would find more at once; the server's time in ms
         {'lease', handle, ticket, left, till, asked}...   ms until its deadline, ms until the lease ends, 1 if its
                                                           caller wants it stopped
         {'ended', handle, outcome}...                     what this call ended on the way
@@ -38,7 +39,8 @@ Holds   Order: earliest deadline first, equal ones by submission; nothing that i
 local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased = KEYS[4], finished = KEYS[5],
   dead = KEYS[6], request = KEYS[7], ticket = KEYS[8], result = KEYS[9], sessions = KEYS[10], meta = KEYS[11],
   lanes = KEYS[12], bell = KEYS[13], ended = KEYS[14]}
-local fence, free, lease, budget, may_suspect = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == '1'
+local fence, free, lease, budget = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local may_suspect, may_expire = ARGV[5] == '1', ARGV[6] ~= '0'
 local call = #fence == 32 and tonumber(fence:sub(17), 16)
 if not call or not free or free < 0 or free > 256 or not lease or lease <= 0 or not budget then
   return redis.error_reply('BADARG claim: a fence of 32 hex digits, 0 to 256 slots, a lease above 0 ms, a byte budget')
@@ -53,7 +55,7 @@ if last and call < last then
 end
 local meta = redis.call('HMGET', keys.meta, 'paused', 'limit', 'in_flight', 'suspect', 'longest_lease')
 local paused, limit = meta[1] == '1', tonumber(meta[2] or meta[3])
-local answers, batch, busy = {{'claimed', -1, 0}}, endings(now), false
+local answers, batch, busy = {{'claimed', -1, 0, digits(now)}}, endings(now), false
 
 if last == call then
   local handles, till = {}, {}
@@ -78,21 +80,25 @@ if last == call then
   redis.call('HSET', keys.sessions, session, row:sub(1, 16) .. struct.pack('>I8', now) .. row:sub(25))
 else
   local due = promote_due(keys, now, 64)
-  local late, ended = expire_heads(keys, now, batch, 32)
+  local late, ended = false, {}
+  if may_expire then
+    late, ended = expire_heads(keys, now, batch, 32)
+  end
   busy = due == 64 or late
   local out = redis.call('ZCARD', keys.leased)
   local room = paused and 0 or math.min(free, limit and limit - out or free)
 
   local first = {}
   if room > 0 then
-    first = redis.call('ZRANGE', keys.pending, 0, room - 1, 'WITHSCORES')
+    -- From now on: what could not be ended above holds nothing up.
+    first = redis.call('ZRANGEBYSCORE', keys.pending, '(' .. digits(now), '+inf', 'WITHSCORES', 'LIMIT', 0, room)
   end
   local candidates = {}
   for at = 1, #first, 2 do
     candidates[#candidates + 1] = {first[at], tonumber(first[at + 1]), 'pending'}
   end
   if room > 0 and may_suspect and not (meta[4] and redis.call('ZSCORE', keys.leased, meta[4])) then
-    local head = redis.call('ZRANGE', keys.suspects, 0, 0, 'WITHSCORES')
+    local head = redis.call('ZRANGEBYSCORE', keys.suspects, '(' .. digits(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
     if head[1] then
       local place, sequence = 1, struct.unpack('>I8', head[1], 1)
       local deadline = tonumber(head[2])
@@ -123,7 +129,7 @@ else
       ended[#ended + 1] = {handle, UNUSABLE}
     elseif handle_in(ticket, key) ~= handle then
       put(removed[home], handle)
-    elseif deadline > now then
+    else
       local body, attempts = struct.unpack('>I4I4', ticket, 75)
       if #taken > 0 and size + body > budget then
         break
@@ -165,6 +171,9 @@ if next_due then
   answers[1][2] = math.max(0, tonumber(next_due) - now)
 end
 local pending, suspects = redis.call('ZCARD', keys.pending), redis.call('ZCARD', keys.suspects)
+if not may_expire then
+  pending = redis.call('ZCOUNT', keys.pending, '(' .. digits(now), '+inf')
+end
 if pending + suspects == 0 and not busy then
   -- Nothing is left for anybody: what lies in the bell would only wake workers for nothing.
   redis.call('DEL', keys.bell)

@@ -9,6 +9,7 @@
 //!
 //! Nothing here speaks HTTP, handles a signal or reads a setting.
 
+pub mod clock;
 pub mod error;
 pub mod keys;
 pub mod metrics;

@@ -11,7 +11,7 @@ use crate::{
     model::{Fence, Handle, Outcome, Ticket, Undecodable},
 };
 
-pub(super) static CLAIM: Script<14, 5> = Script::new("claim", include_str!("../../lua/claim.lua"));
+pub(super) static CLAIM: Script<14, 6> = Script::new("claim", include_str!("../../lua/claim.lua"));
 
 /// One claim call of a session. Until it is answered, the session sends the same again.
 pub struct Claim<'a> {
@@ -27,6 +27,8 @@ pub struct Claim<'a> {
     pub budget: usize,
     /// Whether this process holds no suspect, and asks for one nowhere else.
     pub may_take_suspect: bool,
+    /// Whether what is past its deadline may be ended on the way: not while the Redis clock is in doubt.
+    pub may_expire: bool,
 }
 
 /// One lease.
@@ -55,6 +57,8 @@ pub struct Claimed {
     pub next_due: Option<Duration>,
     /// Whether the caller would find more at once.
     pub more: bool,
+    /// The server's time, in ms.
+    pub now: u64,
 }
 
 /// The answer to a claim.
@@ -67,7 +71,7 @@ pub enum ClaimReply {
 }
 
 enum Part {
-    Head(Option<Duration>, bool),
+    Head(Option<Duration>, bool, u64),
     Lease(Lease),
     Ended(Handle, Outcome),
     Stale,
@@ -100,12 +104,15 @@ impl Claim<'_> {
             millis(self.lease),
             number(self.budget),
             flag(self.may_take_suspect),
+            flag(self.may_expire),
         ];
         let mut claimed = Claimed::default();
         for part in CLAIM.run(redis, keys, head, Vec::new(), read).await? {
             match part {
                 Part::Stale => return Ok(ClaimReply::Stale),
-                Part::Head(next_due, more) => (claimed.next_due, claimed.more) = (next_due, more),
+                Part::Head(next_due, more, now) => {
+                    (claimed.next_due, claimed.more, claimed.now) = (next_due, more, now);
+                }
                 Part::Lease(lease) => claimed.leases.push(lease),
                 Part::Ended(handle, outcome) => claimed.ended.push((handle, outcome)),
             }
@@ -119,7 +126,7 @@ fn read(word: &[u8], rest: &[Value]) -> Option<Part> {
     match word {
         b"stale" => Some(Part::Stale),
         // -1: nothing is delayed.
-        b"claimed" => Some(Part::Head(span(0), u64_at(rest, 1)? == 1)),
+        b"claimed" => Some(Part::Head(span(0), u64_at(rest, 1)? == 1, u64_at(rest, 2)?)),
         b"lease" => Some(Part::Lease(Lease {
             handle: handle_at(rest, 0)?,
             ticket: Ticket::unpack(bytes_at(rest, 1)?).map(Box::new),

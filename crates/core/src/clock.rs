@@ -1,0 +1,56 @@
+//! Noticing that the Redis clock leapt ahead: nothing may be ended or forgotten by such a clock at once.
+
+use std::time::{Duration, Instant};
+
+/// How long what ends by the clock rests after a leap.
+const REST: Duration = Duration::from_secs(600);
+
+/// Compares the Redis clock with the monotonic one, from one sight of it to the next.
+#[derive(Debug, Default)]
+pub struct ClockWatch {
+    last: Option<(u64, Instant)>,
+    resting_until: Option<Instant>,
+}
+
+impl ClockWatch {
+    /// Takes a sight: `redis_ms` was read between two moments of which `seen` is the later one. Returns whether the Redis
+    /// clock ran more than `lease` ahead since the last sight.
+    pub fn sight(&mut self, redis_ms: u64, seen: Instant, lease: Duration) -> bool {
+        let leapt = self.last.is_some_and(|(before_ms, before)| {
+            let by_redis = Duration::from_millis(redis_ms.saturating_sub(before_ms));
+            by_redis > seen.saturating_duration_since(before) + lease
+        });
+        self.last = Some((redis_ms, seen));
+        if leapt {
+            self.resting_until = Some(seen + REST);
+        }
+        leapt
+    }
+
+    /// Whether things may be ended by the clock.
+    pub fn is_trusted(&self, now: Instant) -> bool {
+        self.resting_until.is_none_or(|until| now >= until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leap_of_more_than_a_lease_rests_for_ten_minutes() {
+        let (mut watch, start, lease) = (ClockWatch::default(), Instant::now(), Duration::from_secs(15));
+        assert!(!watch.sight(1_000_000, start, lease));
+        assert!(!watch.sight(1_010_000, start + Duration::from_secs(1), lease), "9 s ahead is no leap");
+        assert!(watch.sight(4_610_000, start + Duration::from_secs(2), lease));
+        assert!(!watch.is_trusted(start + Duration::from_secs(601)));
+        assert!(watch.is_trusted(start + Duration::from_secs(602)));
+    }
+
+    #[test]
+    fn an_outage_is_no_leap() {
+        let (mut watch, start, lease) = (ClockWatch::default(), Instant::now(), Duration::from_secs(15));
+        watch.sight(1_000_000, start, lease);
+        assert!(!watch.sight(1_300_000, start + Duration::from_secs(300), lease));
+    }
+}
