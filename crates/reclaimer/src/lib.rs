@@ -1,1 +1,42 @@
-//! Gives back what dead workers held, promotes, expires, sweeps.
+//! Gives back what dead workers held, promotes what is due, ends what is late, sweeps what is over.
+//!
+//! Stateless: any number of replicas over any set of queues; two on one shard share the work.
+//!
+//! # Reading order
+//!
+//! [`Config`], then [`Reclaimer`]: a pass over every shard each `reclaimer.every`; [`queues`] finds the
+//! shards, [`upkeep`] does the work of one, [`gauges`] tells how much is where.
+
+mod config;
+mod gauges;
+mod queues;
+mod reclaimer;
+mod upkeep;
+
+use holdfast_runtime::{BoxError, Services};
+
+pub use config::Config;
+pub use reclaimer::Reclaimer;
+
+/// Opens Redis and the ops port, and starts the passes.
+pub async fn start(config: Config) -> Result<Services, BoxError> {
+    let mut services = Services::new();
+    let redis = services.open_redis(&config.redis)?;
+    services.open_ops(config.ops_listen).await?;
+    declare(&mut services, &redis, &config);
+    spawn(&mut services, redis, config);
+    Ok(services)
+}
+
+fn declare(services: &mut Services, redis: &holdfast_core::Redis, config: &Config) {
+    let health = services.health().part("queues");
+    let declaring =
+        holdfast_runtime::declare::Declaring::new(redis.clone(), &config.declared, health);
+    services.spawn("declare", |stop| declaring.run(stop));
+}
+
+/// Starts the passes over a Redis that is open already.
+pub fn spawn(services: &mut Services, redis: holdfast_core::Redis, config: Config) {
+    let reclaimer = Reclaimer::new(redis, config);
+    services.spawn("reclaimer", |stop| reclaimer.run(stop));
+}

@@ -1,3 +1,10 @@
-//! Entry point.
+//! `holdfast-reclaimer`: gives requests whose lease has lapsed back to their queue.
 
-fn main() {}
+use std::process::ExitCode;
+
+use holdfast_reclaimer::{Config, start};
+use holdfast_runtime as runtime;
+
+fn main() -> ExitCode {
+    runtime::main(Config::read, start)
+}

@@ -3,6 +3,7 @@
 //! Reading order: [`settings`], then [`frame`] with [`Services`] and [`Health`], then [`serve`],
 //! on which both the API and the ops port stand.
 
+pub mod declare;
 pub mod frame;
 mod health;
 mod logs;

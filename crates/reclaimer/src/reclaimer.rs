@@ -1,0 +1,166 @@
+//! The passes: tick, look at every shard, never die of one bad round.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use holdfast_core::clock::ClockWatch;
+use holdfast_core::keys::ShardKeys;
+use holdfast_core::script::{Depth, DepthReply};
+use holdfast_core::{Chain, Redis, StoreError, metrics};
+use holdfast_runtime::Seldom;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use crate::gauges::Gauges;
+use crate::queues::Queues;
+use crate::{Config, upkeep};
+
+/// How many shards are looked at at once.
+const AT_ONCE: usize = 16;
+
+/// How often one and the same trouble is logged.
+const LOG_EVERY: Duration = Duration::from_secs(10);
+
+/// The loops of a pass, as metrics call them.
+const LOOPS: [&str; 5] = ["reclaim", "promote", "expire", "sweep", "depth"];
+
+/// Gives back, promotes, ends and sweeps, shard by shard.
+pub struct Reclaimer {
+    redis: Redis,
+    every: Duration,
+    lease: Duration,
+    queues: Queues,
+    clocks: BTreeMap<String, ClockWatch>,
+    trouble: Seldom,
+}
+
+/// What a pass found in one shard, and what it could not do.
+struct Looked {
+    shard: ShardKeys,
+    depth: Option<(DepthReply, Instant)>,
+    failures: Vec<(&'static str, StoreError)>,
+    reclaimed: usize,
+}
+
+impl Reclaimer {
+    /// A reclaimer over an open Redis.
+    pub fn new(redis: Redis, config: Config) -> Self {
+        let queues = Queues::new(&config);
+        let trouble = Seldom::new(LOG_EVERY);
+        Self {
+            redis,
+            every: config.every,
+            lease: config.lease,
+            queues,
+            clocks: BTreeMap::new(),
+            trouble,
+        }
+    }
+
+    /// Looks at every shard, again and again, until `stop`.
+    ///
+    /// A failed round is logged and left to the next one: this loop never ends by itself.
+    pub async fn run(mut self, stop: CancellationToken) -> Result<(), Infallible> {
+        let mut ticks = interval(self.every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                _ = ticks.tick() => {}
+            }
+            tokio::select! {
+                // Every script is whole by itself: a pass may be left anywhere.
+                () = stop.cancelled() => return Ok(()),
+                () = self.round() => {}
+            }
+        }
+    }
+
+    /// One pass over every known shard.
+    pub async fn round(&mut self) {
+        if let Err(err) = self.queues.shards(&self.redis).await {
+            self.log(&err, "the registry of queues can't be read");
+        }
+        let mut failed: Vec<&'static str> = Vec::new();
+        let mut gauges = Gauges::default();
+        let mut looking = JoinSet::new();
+        let mut waiting = self.queues.known().to_vec().into_iter();
+        loop {
+            while looking.len() < AT_ONCE {
+                let Some(shard) = waiting.next() else { break };
+                let trusted = self
+                    .clocks
+                    .get(&shard.meta)
+                    .is_none_or(|clock| clock.is_trusted(Instant::now()));
+                looking.spawn(look(self.redis.clone(), shard, trusted));
+            }
+            // An empty set: every shard has been looked at.
+            let Some(looked) = looking.join_next().await else { break };
+            match looked {
+                Ok(looked) => self.take(looked, &mut gauges, &mut failed),
+                Err(_) => error!("looking at a shard panicked"),
+            }
+        }
+        gauges.tell();
+        for name in LOOPS.into_iter().filter(|name| !failed.contains(name)) {
+            metrics::loop_succeeded(name, unix_seconds());
+        }
+    }
+
+    fn take(&mut self, looked: Looked, gauges: &mut Gauges, failed: &mut Vec<&'static str>) {
+        let Looked { shard, depth, failures, reclaimed } = looked;
+        if reclaimed > 0 {
+            info!(queue = %shard.queue, shard = shard.shard, leases = reclaimed, "leases lapsed: their requests were taken back");
+        }
+        for (name, err) in failures {
+            self.log(&err, name);
+            failed.push(name);
+        }
+        let Some((depth, seen)) = depth else { return };
+        gauges.add(&shard.queue, &depth);
+        let clock = self.clocks.entry(shard.meta).or_default();
+        if clock.sight(depth.now, seen, self.lease) {
+            error!(queue = %shard.queue, "the redis clock leapt ahead: nothing is ended or swept by it for 10 minutes");
+            for name in ["expire", "sweep"] {
+                metrics::clock_skipped(name);
+            }
+        }
+    }
+
+    fn log(&self, err: &StoreError, what: &str) {
+        if let Some(held_back) = self.trouble.now() {
+            warn!(error = %Chain(err), held_back, "round failed: {what}");
+        }
+    }
+}
+
+/// Looks at one shard: the clock first, since what ends by it depends on it.
+async fn look(redis: Redis, shard: ShardKeys, trusted: bool) -> Looked {
+    let mut failures = Vec::new();
+    let mut note = |name, result: Result<usize, StoreError>| {
+        result.map_err(|err| failures.push((name, err))).unwrap_or_default()
+    };
+    let reclaimed = note("reclaim", upkeep::reclaim(&redis, &shard).await);
+    note("promote", upkeep::promote(&redis, &shard).await);
+    let depth = match (Depth { shard: &shard }).run(&redis).await {
+        Ok(depth) => Some((depth, Instant::now())),
+        Err(err) => {
+            note("depth", Err(err));
+            None
+        }
+    };
+    if trusted && depth.is_some() {
+        note("expire", upkeep::expire(&redis, &shard).await);
+        note("sweep", upkeep::sweep(&redis, &shard).await);
+    }
+    Looked { shard, depth, failures, reclaimed }
+}
+
+fn unix_seconds() -> f64 {
+    #[expect(clippy::disallowed_methods, reason = "a time for people, no lease")]
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0.0, |now| now.as_secs_f64())
+}

@@ -1,0 +1,233 @@
+//! Telling Redis what the settings say: the server is checked, queues are registered, their policy is
+//! written into each shard. Then, once a minute, looking whether it is still so.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_core::keys::ShardKeys;
+use holdfast_core::model::{QueueName, Session};
+use holdfast_core::redis::{Fault, ServerReport};
+use holdfast_core::script::{Policy, PolicyReply, QueuePolicy, Register, RegisterReply};
+use holdfast_core::{Redis, StoreError, metrics};
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use crate::settings::QueueSettings;
+use crate::{Chain, HealthPart};
+
+/// How often the rows are renewed and the policy is looked at.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// How long to wait before what failed is tried again.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Clocks further apart than this are warned about.
+const SKEW: f64 = 1.0;
+
+/// Why work can't be trusted to this Redis.
+#[derive(Debug, thiserror::Error)]
+pub enum Undeclarable {
+    /// The server is not fit.
+    #[error("this redis can't be used: {0}")]
+    Server(Fault),
+    /// The number of shards was another when the queue was first used.
+    #[error(
+        "queue {queue} is registered with \"{registered}\" (shards schema), the settings say {shards} shards"
+    )]
+    Shards {
+        /// The queue.
+        queue: QueueName,
+        /// What the settings say.
+        shards: NonZeroU32,
+        /// What the registry says.
+        registered: String,
+    },
+    /// The keys belong to a newer version.
+    #[error("queue {queue} has keys of schema {schema}, which this version does not know")]
+    Newer {
+        /// The queue.
+        queue: QueueName,
+        /// Its schema.
+        schema: u64,
+    },
+}
+
+/// What a process declares.
+pub struct Declaring {
+    redis: Redis,
+    queues: BTreeMap<QueueName, QueuePolicy>,
+    worker: Option<(Session, String)>,
+    health: HealthPart,
+    again: Arc<Notify>,
+    versions: BTreeMap<String, u64>,
+}
+
+enum Round {
+    Failed(StoreError),
+    Impossible(Undeclarable),
+}
+
+impl From<StoreError> for Round {
+    fn from(err: StoreError) -> Self {
+        Self::Failed(err)
+    }
+}
+
+impl Declaring {
+    /// Declares these queues; `health` is ready once that has succeeded.
+    pub fn new(
+        redis: Redis,
+        queues: &BTreeMap<QueueName, QueueSettings>,
+        health: HealthPart,
+    ) -> Self {
+        let queues = queues.iter().map(|(name, queue)| (name.clone(), queue.policy())).collect();
+        let (again, versions) = (Arc::new(Notify::new()), BTreeMap::new());
+        Self { redis, queues, worker: None, health, again, versions }
+    }
+
+    /// Shows a worker as well: its session, and what is to be told of it.
+    pub fn with_worker(mut self, session: Session, told: String) -> Self {
+        self.worker = Some((session, told));
+        self
+    }
+
+    /// Notified, this declares anew: for whoever finds that Redis forgot.
+    pub fn again(&self) -> Arc<Notify> {
+        Arc::clone(&self.again)
+    }
+
+    /// Declares until `stop`. Ends early only if work can't be trusted to this Redis.
+    pub async fn run(mut self, stop: CancellationToken) -> Result<(), Undeclarable> {
+        let mut first = true;
+        loop {
+            let wait = match self.round(first).await {
+                Ok(()) => {
+                    if first {
+                        info!(queues = self.queues.len(), "declared");
+                    }
+                    first = false;
+                    self.health.ready();
+                    EVERY
+                }
+                Err(Round::Impossible(why)) => return Err(why),
+                Err(Round::Failed(err)) => {
+                    if first {
+                        self.health.not_ready("queues are not declared yet");
+                    }
+                    warn!(error = %Chain(&err), "queues not declared");
+                    AGAIN
+                }
+            };
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                // Asked by many at once, it still declares once in a while only.
+                _ = timeout(wait, self.again.notified()) => {}
+            }
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                () = sleep(AGAIN) => {}
+            }
+        }
+    }
+
+    async fn round(&mut self, first: bool) -> Result<(), Round> {
+        if first {
+            self.check_server().await?;
+        }
+        for (queue, policy) in &self.queues {
+            let row = Register::Queue(queue, policy.shards);
+            match row.run(&self.redis).await? {
+                RegisterReply::Registered(now) => note_skew(now),
+                RegisterReply::Differs(registered) => {
+                    let (queue, shards) = (queue.clone(), policy.shards);
+                    return Err(Round::Impossible(Undeclarable::Shards {
+                        queue,
+                        shards,
+                        registered,
+                    }));
+                }
+            }
+            for shard in ShardKeys::all(queue, policy.shards.get()) {
+                declare(&self.redis, &shard, policy, first, &mut self.versions).await?;
+            }
+        }
+        if let Some((session, told)) = &self.worker {
+            Register::Worker(*session, told).run(&self.redis).await?;
+        }
+        Ok(())
+    }
+
+    async fn check_server(&self) -> Result<(), Round> {
+        for fault in ServerReport::read(&self.redis).await?.faults() {
+            if fault.is_fatal() {
+                return Err(Round::Impossible(Undeclarable::Server(fault)));
+            }
+            warn!(reason = fault.word(), "{fault}");
+        }
+        Ok(())
+    }
+}
+
+/// Writes the policy at the start; later it looks, and writes only what Redis forgot.
+async fn declare(
+    redis: &Redis,
+    shard: &ShardKeys,
+    policy: &QueuePolicy,
+    first: bool,
+    versions: &mut BTreeMap<String, u64>,
+) -> Result<(), Round> {
+    let known = versions.get(&shard.meta).copied();
+    let mut reply = Policy { shard, policy, write: first }.run(redis).await?;
+    if reply == PolicyReply::Differs(0) {
+        error!(queue = %shard.queue, shard = shard.shard, "redis has forgotten this shard's policy: writing it again");
+        reply = Policy { shard, policy, write: true }.run(redis).await?;
+    }
+    let version = match reply {
+        PolicyReply::Same(version) | PolicyReply::Written(version) => version,
+        PolicyReply::Differs(version) => {
+            if known != Some(version) {
+                warn!(queue = %shard.queue, shard = shard.shard, "another process has written other settings for this queue");
+            }
+            version
+        }
+        PolicyReply::Newer(schema) => {
+            return Err(Round::Impossible(Undeclarable::Newer {
+                queue: shard.queue.clone(),
+                schema,
+            }));
+        }
+    };
+    versions.insert(shard.meta.clone(), version);
+    Ok(())
+}
+
+fn note_skew(redis_ms: u64) {
+    #[expect(clippy::disallowed_methods, reason = "this very clock is what is measured")]
+    let here = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let Ok(here) = here else { return };
+    let skew = here.as_secs_f64() - redis_ms as f64 / 1e3;
+    metrics::clock_skew(skew);
+    if skew.abs() > SKEW {
+        warn!(seconds = skew, "the clocks of redis and of this machine differ");
+    }
+}
+
+impl QueueSettings {
+    /// What the scripts must know of this queue.
+    pub fn policy(&self) -> QueuePolicy {
+        QueuePolicy {
+            // The settings allow 1 to 256.
+            shards: NonZeroU32::new(u32::from(self.shards)).unwrap_or(NonZeroU32::MIN),
+            max_lapses: self.max_lapses.try_into().unwrap_or(u32::MAX),
+            retention: self.times.retention,
+            dead_retention: self.times.dead_retention,
+            capacity: self.capacity,
+            capacity_bytes: self.capacity_bytes,
+            in_flight: self.in_flight,
+        }
+    }
+}
