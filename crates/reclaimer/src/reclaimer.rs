@@ -40,7 +40,9 @@ pub struct Reclaimer {
 /// What a pass found in one shard, and what it could not do.
 struct Looked {
     shard: ShardKeys,
-    depth: Option<(DepthReply, Instant)>,
+    clock: ClockWatch,
+    leapt: bool,
+    depth: Option<DepthReply>,
     failures: Vec<(&'static str, StoreError)>,
     reclaimed: usize,
 }
@@ -91,11 +93,8 @@ impl Reclaimer {
         loop {
             while looking.len() < AT_ONCE {
                 let Some(shard) = waiting.next() else { break };
-                let trusted = self
-                    .clocks
-                    .get(&shard.meta)
-                    .is_none_or(|clock| clock.is_trusted(Instant::now()));
-                looking.spawn(look(self.redis.clone(), shard, trusted));
+                let clock = self.clocks.remove(&shard.meta).unwrap_or_default();
+                looking.spawn(look(self.redis.clone(), shard, clock, self.lease));
             }
             // An empty set: every shard has been looked at.
             let Some(looked) = looking.join_next().await else { break };
@@ -111,23 +110,25 @@ impl Reclaimer {
     }
 
     fn take(&mut self, looked: Looked, gauges: &mut Gauges, failed: &mut Vec<&'static str>) {
-        let Looked { shard, depth, failures, reclaimed } = looked;
-        if reclaimed > 0 {
-            info!(queue = %shard.queue, shard = shard.shard, leases = reclaimed, "leases lapsed: their requests were taken back");
+        let queue = &looked.shard.queue;
+        if looked.reclaimed > 0 {
+            let leases = looked.reclaimed;
+            info!(%queue, shard = looked.shard.shard, leases, "leases lapsed: requests taken back");
         }
-        for (name, err) in failures {
+        for (name, err) in looked.failures {
             self.log(&err, name);
             failed.push(name);
         }
-        let Some((depth, seen)) = depth else { return };
-        gauges.add(&shard.queue, &depth);
-        let clock = self.clocks.entry(shard.meta).or_default();
-        if clock.sight(depth.now, seen, self.lease) {
-            error!(queue = %shard.queue, "the redis clock leapt ahead: nothing is ended or swept by it for 10 minutes");
+        if looked.leapt {
+            error!(%queue, "the redis clock leapt ahead: it ends and sweeps nothing for 10 minutes");
             for name in ["expire", "sweep"] {
                 metrics::clock_skipped(name);
             }
         }
+        if let Some(depth) = looked.depth {
+            gauges.add(queue, &depth);
+        }
+        self.clocks.insert(looked.shard.meta, looked.clock);
     }
 
     fn log(&self, err: &StoreError, what: &str) {
@@ -137,26 +138,29 @@ impl Reclaimer {
     }
 }
 
-/// Looks at one shard: the clock first, since what ends by it depends on it.
-async fn look(redis: Redis, shard: ShardKeys, trusted: bool) -> Looked {
+/// Looks at one shard: the clock before what ends by it.
+async fn look(redis: Redis, shard: ShardKeys, mut clock: ClockWatch, lease: Duration) -> Looked {
     let mut failures = Vec::new();
     let mut note = |name, result: Result<usize, StoreError>| {
         result.map_err(|err| failures.push((name, err))).unwrap_or_default()
     };
     let reclaimed = note("reclaim", upkeep::reclaim(&redis, &shard).await);
     note("promote", upkeep::promote(&redis, &shard).await);
-    let depth = match (Depth { shard: &shard }).run(&redis).await {
-        Ok(depth) => Some((depth, Instant::now())),
+    let (mut leapt, mut depth) = (false, None);
+    match (Depth { shard: &shard }).run(&redis).await {
+        Ok(seen) => {
+            leapt = clock.sight(seen.now, Instant::now(), lease);
+            depth = Some(seen);
+        }
         Err(err) => {
             note("depth", Err(err));
-            None
         }
-    };
-    if trusted && depth.is_some() {
+    }
+    if depth.is_some() && clock.is_trusted(Instant::now()) {
         note("expire", upkeep::expire(&redis, &shard).await);
         note("sweep", upkeep::sweep(&redis, &shard).await);
     }
-    Looked { shard, depth, failures, reclaimed }
+    Looked { shard, clock, leapt, depth, failures, reclaimed }
 }
 
 fn unix_seconds() -> f64 {
