@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_tool_that_hangs_is_ended_at_the_limit() {
         let began = Instant::now();
-        let hung = shell("sleep 60", Duration::from_millis(100)).unwrap_err();
+        let hung = shell("exec sleep 60", Duration::from_millis(100)).unwrap_err();
         assert!(hung.contains("did not end"), "{hung}");
         assert!(began.elapsed() < Duration::from_secs(30));
     }

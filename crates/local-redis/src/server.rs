@@ -18,6 +18,10 @@ use crate::tied::{self, Tied};
 
 /// How often another free port is drawn when somebody else was faster.
 const PORT_TRIES: usize = 10;
+/// How long a port that was asked for may be another's at the start.
+const PORT_PATIENCE: Duration = Duration::from_secs(2);
+/// The pause between two tries for one port.
+const TRY_AGAIN: Duration = Duration::from_millis(50);
 /// How long one question to the server may take.
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// How long an answer is awaited between two looks at the process.
@@ -116,20 +120,11 @@ impl PrivateServer {
         let lock = folder.lock()?;
         folder.end_left_over()?;
 
-        for _ in 0..PORT_TRIES {
-            let port = match options.port {
-                Some(port) => port,
-                None => free_port().map_err(StartError::io("no free port"))?,
-            };
-            match launch(&options, &folder, port)? {
-                Launched::Ready(process) => {
-                    return Ok(Self { options, folder, port, process, _lock: lock });
-                }
-                Launched::PortTaken if options.port.is_some() => return Err(port_taken(port)),
-                Launched::PortTaken => {}
-            }
-        }
-        Err(StartError::io("no free port")(ErrorKind::AddrInUse.into()))
+        let (process, port) = match options.port {
+            Some(port) => (launch_on(&options, &folder, port, PORT_PATIENCE)?, port),
+            None => launch_anywhere(&options, &folder)?,
+        };
+        Ok(Self { options, folder, port, process, _lock: lock })
     }
 
     /// Where the server listens, as clients want it.
@@ -187,18 +182,36 @@ impl PrivateServer {
     pub fn restart(&mut self) -> Result<(), StartError> {
         self.stop(self.options.ready_within)
             .map_err(|StopError(err)| StartError::io("no restart")(err))?;
-        let until = Instant::now() + self.options.ready_within;
-        loop {
-            match launch(&self.options, &self.folder, self.port)? {
-                Launched::Ready(process) => {
-                    self.process = process;
-                    return Ok(());
-                }
-                Launched::PortTaken if Instant::now() >= until => {
-                    return Err(port_taken(self.port));
-                }
-                Launched::PortTaken => thread::sleep(LOOK_AGAIN),
-            }
+        self.process =
+            launch_on(&self.options, &self.folder, self.port, self.options.ready_within)?;
+        Ok(())
+    }
+}
+
+/// Starts the process on a port that nobody else has.
+fn launch_anywhere(options: &Options, folder: &Folder) -> Result<(Tied, u16), StartError> {
+    for _ in 0..PORT_TRIES {
+        let port = free_port().map_err(StartError::io("no free port"))?;
+        if let Launched::Ready(process) = launch(options, folder, port)? {
+            return Ok((process, port));
+        }
+    }
+    Err(StartError::io("no free port")(ErrorKind::AddrInUse.into()))
+}
+
+/// Starts the process on this very port, which a server that is just dying may still hold.
+fn launch_on(
+    options: &Options,
+    folder: &Folder,
+    port: u16,
+    patience: Duration,
+) -> Result<Tied, StartError> {
+    let until = Instant::now() + patience;
+    loop {
+        match launch(options, folder, port)? {
+            Launched::Ready(process) => return Ok(process),
+            Launched::PortTaken if Instant::now() >= until => return Err(port_taken(port)),
+            Launched::PortTaken => thread::sleep(TRY_AGAIN),
         }
     }
 }

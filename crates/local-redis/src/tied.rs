@@ -15,16 +15,20 @@ use std::time::{Duration, Instant};
 /// The tool that asks the kernel for a signal at the parent's death; a call of our own would need `unsafe`.
 const SETPRIV: [&str; 3] = ["setpriv", "--pdeathsig", "KILL"];
 
+/// Runs what follows, unless the parent died before the kernel knew that it is to be told: `shell -c this parent …`.
+const IF_PARENT_LIVES: &str = r#"[ "$PPID" = "$0" ] && exec "$@""#;
+
 /// A command that runs `program` and is killed by the kernel when the thread that starts it ends, where that can be
 /// had. Arguments are added as usual; start it by [`Tied::spawn`], whose thread lives as long as the child.
 pub fn command(program: &Path) -> Command {
     static WORKS: OnceLock<bool> = OnceLock::new();
-    let [tool, ..] = SETPRIV;
+    let [tool, option, signal] = SETPRIV;
     if !*WORKS.get_or_init(setpriv_works) {
         return Command::new(program);
     }
     let mut command = Command::new(tool);
-    command.args(SETPRIV.iter().skip(1)).arg("--").arg(program);
+    command.args([option, signal, "--", "/bin/sh", "-c", IF_PARENT_LIVES]);
+    command.arg(std::process::id().to_string()).arg(program);
     command
 }
 

@@ -6,6 +6,7 @@
 //!   without the client that is under test.
 //! - [`Process`] is a real binary: its lines, its signals, its exit status.
 //! - [`Proxy`] stands between a client and its Redis and loses, delays, holds and refuses on demand.
+//! - [`StandIn`] is the gateway; what else it knows lies in [`stand_in`].
 //! - [`eventually`] is how tests wait.
 //! - [`http`] is a client for the APIs of the roles.
 //!
@@ -25,7 +26,9 @@ mod signal;
 
 pub use eventually::eventually;
 pub use holdfast_local_redis::resp::Value;
-pub use holdfast_local_redis::{AppendFsync, Options};
+pub use holdfast_local_redis::{AppendFsync, Options as RedisOptions};
+pub use holdfast_stand_in as stand_in;
+pub use holdfast_stand_in::StandIn;
 pub use http::Http;
 pub use process::{Finished, Process};
 pub use proxy::{Fault, Proxy, When};

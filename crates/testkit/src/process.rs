@@ -112,8 +112,8 @@ impl Process {
     /// If there is none within `limit`, or its pipes are closed before.
     pub async fn wait_for_line(
         &self,
-        limit: Duration,
         mut wanted: impl FnMut(&str) -> bool,
+        limit: Duration,
     ) -> String {
         let (mut changes, until, mut next) = (self.changes.clone(), Instant::now() + limit, 0);
         loop {

@@ -28,6 +28,7 @@ pub struct RedisServer {
     port: u16,
     url: String,
     unix_url: String,
+    dir: PathBuf,
     // Dropped after the server.
     _dir: TempDir,
 }
@@ -50,6 +51,7 @@ impl RedisServer {
             client: Client::new(server.port()),
             port: server.port(),
             url: server.url(),
+            dir: server.dir().to_owned(),
             unix_url: server.unix_url().unwrap_or_default(),
             server: Arc::new(Mutex::new(server)),
             _dir: dir,
@@ -69,6 +71,11 @@ impl RedisServer {
     /// Its port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Its folder: data, log, socket.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Its process id; another one after a restart.

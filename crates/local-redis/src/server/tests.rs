@@ -142,6 +142,34 @@ fn a_stranger_on_the_noted_port_is_left_alone() {
 }
 
 #[test]
+fn a_server_left_behind_that_does_not_answer_is_named_and_not_run_beside() {
+    let dir = tempfile::tempdir().unwrap();
+    let PrivateServer { process: left, _lock: lock, .. } =
+        PrivateServer::start(options(&dir)).unwrap();
+    drop(lock);
+    let freeze = format!("kill -STOP {}", left.pid());
+    assert!(
+        std::process::Command::new("/bin/sh").args(["-c", &freeze]).status().unwrap().success()
+    );
+    let refused = PrivateServer::start(options(&dir)).unwrap_err();
+    assert!(matches!(refused, StartError::LeftOver { pid, .. } if pid == left.pid()), "{refused}");
+}
+
+#[test]
+fn a_port_that_is_freed_a_moment_later_is_taken_then() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = free_port().unwrap();
+    let held = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let freed = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(300));
+        drop(held);
+    });
+    let server = PrivateServer::start(Options { port: Some(port), ..options(&dir) }).unwrap();
+    assert!(freed.is_finished());
+    assert_eq!(server.port(), port);
+}
+
+#[test]
 fn a_port_that_is_taken_is_refused_if_it_was_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -8,11 +8,11 @@ fn shell(script: &str) -> Process {
 
 #[tokio::test]
 async fn lines_are_awaited_and_kept() {
-    let mut process = shell("echo one; echo $GREETING >&2; read wait; sleep 60");
+    let mut process = shell("echo one; echo $GREETING >&2; read wait; exec sleep 60");
     // Standard input is closed, so `read` returns at once.
-    assert_eq!(process.wait_for_line(LIMIT, |line| line.starts_with("hel")).await, "hello");
+    assert_eq!(process.wait_for_line(|line| line.starts_with("hel"), LIMIT).await, "hello");
     assert_eq!(
-        process.wait_for_line(LIMIT, |line| line == "one").await,
+        process.wait_for_line(|line| line == "one", LIMIT).await,
         "one",
         "a line that came before"
     );
@@ -25,22 +25,22 @@ async fn lines_are_awaited_and_kept() {
 #[tokio::test]
 #[should_panic(expected = "ended without the awaited line:\nsomething else")]
 async fn a_line_that_can_no_longer_come_is_not_awaited() {
-    shell("echo something else").wait_for_line(LIMIT, |line| line == "never").await;
+    shell("echo something else").wait_for_line(|line| line == "never", LIMIT).await;
 }
 
 #[tokio::test]
 #[should_panic(expected = "no such line within 50ms:\nsomething else")]
 async fn a_line_that_does_not_come_fails_the_test() {
     let process = shell("echo something else; exec sleep 60");
-    process.wait_for_line(LIMIT, |line| line == "something else").await;
-    process.wait_for_line(Duration::from_millis(50), |line| line == "never").await;
+    process.wait_for_line(|line| line == "something else", LIMIT).await;
+    process.wait_for_line(|line| line == "never", Duration::from_millis(50)).await;
 }
 
 #[tokio::test]
 async fn a_terminated_process_can_finish_what_it_does() {
     let mut process =
         shell("trap 'echo drained; exit 3' TERM; echo ready; while :; do sleep 0.01; done");
-    process.wait_for_line(LIMIT, |line| line == "ready").await;
+    process.wait_for_line(|line| line == "ready", LIMIT).await;
     assert_eq!(process.terminate().await.code(), Some(3));
     assert_eq!(process.output(), "ready\ndrained\n");
 }
@@ -48,7 +48,7 @@ async fn a_terminated_process_can_finish_what_it_does() {
 #[tokio::test]
 async fn a_frozen_process_does_nothing_until_it_is_woken() {
     let mut process = shell("echo ready; while :; do echo tick; sleep 0.01; done");
-    process.wait_for_line(LIMIT, |line| line == "tick").await;
+    process.wait_for_line(|line| line == "tick", LIMIT).await;
     process.freeze();
     // What was on its way has arrived when two looks in a row see the same.
     let mut before = process.output();
@@ -67,7 +67,7 @@ async fn a_frozen_process_does_nothing_until_it_is_woken() {
         seen += 1;
         seen > lines
     };
-    process.wait_for_line(LIMIT, more).await;
+    process.wait_for_line(more, LIMIT).await;
 }
 
 #[tokio::test]

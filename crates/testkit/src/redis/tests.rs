@@ -55,3 +55,27 @@ async fn a_connection_that_was_killed_is_made_anew() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_server_comes_back_on_its_port_while_clients_redial() {
+    let redis = RedisServer::start().await;
+    let port = redis.port();
+    let redial = async {
+        loop {
+            drop(tokio::net::TcpStream::connect(("127.0.0.1", port)).await);
+            tokio::task::yield_now().await;
+        }
+    };
+    let restarts = async {
+        for _ in 0..10 {
+            redis.kill().await;
+            redis.restart().await;
+            assert_eq!(redis.command(&["PING"]).await, Value::Simple("PONG".into()));
+        }
+    };
+    tokio::select! {
+        () = redial => {}
+        () = restarts => {}
+    }
+    assert!(redis.dir().join("server.log").is_file());
+}
