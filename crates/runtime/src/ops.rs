@@ -139,3 +139,6 @@ fn fixed_headers() -> [(HeaderName, HeaderValue); 2] {
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     ]
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

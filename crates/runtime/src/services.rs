@@ -225,3 +225,6 @@ fn failure(name: &'static str, ended: Ended) -> Option<Failure> {
         Err(_) => Some(Failure::Panicked { name }),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,7 +31,6 @@ use holdfast_core::model::{QueueName, TenantName};
 
 use section::Shown;
 use source::Source;
-use value::in_units;
 
 pub use environment::Environment;
 pub use log::{LogFormat, LogSettings, TracesSettings};
@@ -80,8 +79,12 @@ impl Settings {
         let traces = source.one("traces", log::read_traces);
         let tenants = source.many("tenants", tenants::read);
         let queues = source.many("queues", queues::read);
-        check_pass(worker.as_ref(), reclaimer.as_ref(), &mut source.problems);
-        check_served(worker.as_ref(), queues.as_ref(), &mut source.problems);
+        if let (Some(worker), Some(reclaimer)) = (&worker, &reclaimer) {
+            check_pass(&mut source, worker, reclaimer);
+        }
+        if let (Some(worker), Some(queues)) = (&worker, &queues) {
+            check_served(&mut source, worker, queues);
+        }
         let (problems, shown) = source.finish();
         let checked = || {
             Some(Self {
@@ -126,27 +129,17 @@ impl Settings {
 }
 
 /// A crashed worker's requests are back within a lease and a pass.
-fn check_pass(
-    worker: Option<&WorkerSettings>,
-    reclaimer: Option<&ReclaimerSettings>,
-    problems: &mut Problems,
-) {
-    if let (Some(worker), Some(reclaimer)) = (worker, reclaimer) {
-        let soon = reclaimer.every <= worker.lease / 3;
-        let rule = "must be at most a third of worker.lease";
-        problems.check(soon, "reclaimer.every", in_units(reclaimer.every), rule);
-    }
+fn check_pass(source: &mut Source, worker: &WorkerSettings, reclaimer: &ReclaimerSettings) {
+    let soon = reclaimer.every <= worker.lease / 3;
+    source.check(soon, "reclaimer", "every", "must be at most a third of worker.lease");
 }
 
 /// A worker's queues are declared.
 fn check_served(
-    worker: Option<&WorkerSettings>,
-    queues: Option<&BTreeMap<QueueName, QueueSettings>>,
-    problems: &mut Problems,
+    source: &mut Source,
+    worker: &WorkerSettings,
+    queues: &BTreeMap<QueueName, QueueSettings>,
 ) {
-    let (Some(worker), Some(queues)) = (worker, queues) else { return };
-    for name in worker.queues.iter().flatten() {
-        let declared = queues.contains_key(name);
-        problems.check(declared, "worker.queues", name, "names a queue that is not declared");
-    }
+    let declared = worker.queues.iter().flatten().all(|name| queues.contains_key(name));
+    source.check(declared, "worker", "queues", "must name queues that are declared");
 }

@@ -1,4 +1,7 @@
 //! One connection, from accept to its end.
+//!
+//! HTTP/1.1 alone: with HTTP/2 a caller could hold a stream by a window of nothing, and without TLS
+//! hardly anybody speaks it.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -8,10 +11,10 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use hyper::body::Incoming;
+use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -25,9 +28,6 @@ use crate::settings::HttpLimits;
 /// What is left to an idle connection once the process stops: time to flush the last answer.
 const FLUSH: Duration = Duration::from_millis(200);
 
-/// Streams of one HTTP/2 connection at once.
-const STREAMS: u32 = 64;
-
 /// The smallest buffer that hyper takes.
 const SMALLEST_BUFFER: usize = 8 << 10;
 
@@ -35,26 +35,19 @@ const SMALLEST_BUFFER: usize = 8 << 10;
 pub(super) struct Connections {
     app: Router,
     limits: HttpLimits,
-    builder: Builder<TokioExecutor>,
+    builder: Builder,
     stop: CancellationToken,
 }
 
 impl Connections {
     pub(super) fn new(app: Router, limits: HttpLimits, stop: CancellationToken) -> Self {
         let head = usize::try_from(limits.max_head).unwrap_or(usize::MAX).max(SMALLEST_BUFFER);
-        let mut builder = Builder::new(TokioExecutor::new());
+        let mut builder = Builder::new();
         builder
-            .http1()
-            .timer(TokioTimer::new())
-            // `Activity` does this, for silence and for HTTP/2 as well.
+            // `Activity` does this, for silence as well.
             .header_read_timeout(None)
             .max_headers(limits.max_headers)
             .max_buf_size(head);
-        builder
-            .http2()
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(STREAMS)
-            .max_header_list_size(u32::try_from(head).unwrap_or(u32::MAX));
         Self { app, limits, builder, stop }
     }
 

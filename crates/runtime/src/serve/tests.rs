@@ -1,1 +1,241 @@
+//! What callers can and can't do to a listener, from the outside.
 
+use std::time::Instant;
+
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Notify;
+
+use super::*;
+
+/// Long enough for anything that is to happen.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a connection may be idle in these tests.
+const IDLE: Duration = Duration::from_millis(300);
+
+const LIMITS: HttpLimits = HttpLimits {
+    max_connections: 16,
+    max_headers: 16,
+    max_head: 8 << 10,
+    idle_timeout: IDLE,
+    body_timeout: IDLE,
+};
+
+/// A listener that is served, until it is stopped.
+struct Served {
+    address: SocketAddr,
+    stop: CancellationToken,
+    tasks: JoinSet<io::Result<()>>,
+    /// Lets `/held` answer.
+    release: Arc<Notify>,
+    /// Told when `/held` has begun.
+    begun: Arc<Notify>,
+}
+
+impl Served {
+    async fn start(limits: HttpLimits, drain: Duration) -> Self {
+        let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, release, begun) = <(CancellationToken, Arc<Notify>, Arc<Notify>)>::default();
+        let held = {
+            let (release, begun) = (release.clone(), begun.clone());
+            get(async move || {
+                begun.notify_one();
+                release.notified().await;
+                "held"
+            })
+        };
+        let app = Router::new()
+            .route("/quick", get(async || "quick"))
+            .route("/held", held)
+            .route("/long", get(async || vec![b'x'; 64 << 20]))
+            .route("/body", post(body));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(http(listener, app, limits, drain, stop.clone()));
+        Self { address, stop, tasks, release, begun }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// A connection that has sent this.
+    async fn sent(&self, text: &str) -> TcpStream {
+        let mut socket = self.connect().await;
+        socket.write_all(text.as_bytes()).await.unwrap();
+        socket
+    }
+
+    async fn ended(mut self) {
+        let ended = timeout(PATIENCE, self.tasks.join_next()).await;
+        ended.expect("the server ends").unwrap().unwrap().unwrap();
+    }
+}
+
+async fn body(body: Result<Bytes, BytesRejection>) -> StatusCode {
+    match body {
+        Ok(_) => StatusCode::OK,
+        Err(err) if BodyTimeout::caused(&err) => StatusCode::REQUEST_TIMEOUT,
+        Err(_) => StatusCode::BAD_REQUEST,
+    }
+}
+
+/// Everything until the other side closes.
+async fn rest(socket: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    let read = timeout(PATIENCE, socket.read_to_end(&mut bytes)).await.expect("it closes");
+    // A reset is a close as well.
+    drop(read);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Reads until this has come.
+async fn wait_for(socket: &mut TcpStream, end: &str) -> String {
+    let mut text = String::new();
+    let mut piece = [0; 1024];
+    while !text.ends_with(end) {
+        let read = timeout(PATIENCE, socket.read(&mut piece)).await.expect(end).unwrap();
+        assert!(read > 0, "closed after {text:?}");
+        text.push_str(std::str::from_utf8(&piece[..read]).unwrap());
+    }
+    text
+}
+
+const QUICK: &str = "GET /quick HTTP/1.1\r\nhost: h\r\n\r\n";
+const HELD: &str = "GET /held HTTP/1.1\r\nhost: h\r\n\r\n";
+
+#[tokio::test]
+async fn a_connection_that_says_nothing_is_closed() {
+    let served = Served::start(LIMITS, PATIENCE).await;
+    let started = Instant::now();
+    assert_eq!(rest(&mut served.connect().await).await, "");
+    assert!(started.elapsed() >= IDLE);
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_end_is_closed_however_it_trickles() {
+    let served = Served::start(LIMITS, PATIENCE).await;
+    let mut socket = served.sent("GET /quick HTTP/1.1\r\nx: ").await;
+    let trickled = timeout(PATIENCE, async {
+        while socket.write_all(b"x").await.is_ok() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    });
+    trickled.await.expect("the server closes");
+}
+
+#[tokio::test]
+async fn a_connection_is_kept_for_the_next_request_and_closed_when_none_comes() {
+    let served = Served::start(LIMITS, PATIENCE).await;
+    let mut socket = served.sent(QUICK).await;
+    wait_for(&mut socket, "quick").await;
+    socket.write_all(QUICK.as_bytes()).await.unwrap();
+    wait_for(&mut socket, "quick").await;
+    assert_eq!(rest(&mut socket).await, "");
+}
+
+#[tokio::test]
+async fn a_request_may_take_longer_than_a_connection_may_be_idle() {
+    let served = Served::start(LIMITS, PATIENCE).await;
+    let mut socket = served.sent(HELD).await;
+    served.begun.notified().await;
+    sleep(2 * IDLE).await;
+    served.release.notify_one();
+    wait_for(&mut socket, "held").await;
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_end_is_told_apart_from_a_broken_one() {
+    let served = Served::start(LIMITS, PATIENCE).await;
+    let head = "POST /body HTTP/1.1\r\nhost: h\r\ncontent-length: 9\r\n\r\nhalf";
+    let told = rest(&mut served.sent(head).await).await;
+    assert!(told.starts_with("HTTP/1.1 408"), "{told}");
+    let head = "POST /body HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n";
+    let told = rest(&mut served.sent(head).await).await;
+    assert!(told.starts_with("HTTP/1.1 400"), "{told}");
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_reads_is_given_up() {
+    let served = Served::start(LIMITS, PATIENCE).await;
+    let mut socket = served.sent("GET /long HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    sleep(3 * IDLE).await;
+    let length = rest(&mut socket).await.len();
+    assert!(length < 64 << 20, "{length} bytes came");
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_long_or_has_too_many_lines_is_refused() {
+    let served = Served::start(LIMITS, PATIENCE).await;
+    let many = (0..17).map(|at| format!("x{at}: y\r\n")).collect::<String>();
+    let long = format!("x: {}\r\n", "y".repeat(9 << 10));
+    for headers in [many, long] {
+        let head = format!("GET /quick HTTP/1.1\r\n{headers}\r\n");
+        let told = rest(&mut served.sent(&head).await).await;
+        assert!(told.starts_with("HTTP/1.1 431"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn no_more_connections_are_open_than_may_be_and_the_next_ones_wait() {
+    let limits = HttpLimits { max_connections: 2, idle_timeout: PATIENCE, ..LIMITS };
+    let served = Served::start(limits, PATIENCE).await;
+    let mut first = served.sent(HELD).await;
+    served.begun.notified().await;
+    let mut second = served.sent(QUICK).await;
+    wait_for(&mut second, "quick").await;
+    let mut third = served.sent(QUICK).await;
+    let early = timeout(IDLE, third.read(&mut [0])).await;
+    assert!(early.is_err(), "the third is served beside two others");
+    drop(second);
+    wait_for(&mut third, "quick").await;
+    served.release.notify_one();
+    wait_for(&mut first, "held").await;
+}
+
+#[tokio::test]
+async fn stopping_closes_what_is_idle_at_once_and_lets_the_rest_end() {
+    let limits = HttpLimits { idle_timeout: PATIENCE, ..LIMITS };
+    let served = Served::start(limits, PATIENCE).await;
+    let mut silent = served.connect().await;
+    let mut idle = served.sent(QUICK).await;
+    wait_for(&mut idle, "quick").await;
+    let mut half = served.sent("GET /quick HT").await;
+    let mut running = served.sent(HELD).await;
+    served.begun.notified().await;
+
+    let stopped = Instant::now();
+    served.stop.cancel();
+    for socket in [&mut silent, &mut idle, &mut half] {
+        assert_eq!(rest(socket).await, "");
+    }
+    assert!(stopped.elapsed() < PATIENCE / 2, "took {:?}", stopped.elapsed());
+    assert!(TcpStream::connect(served.address).await.is_err(), "the listener is closed");
+    served.release.notify_one();
+    // A second request on the old connection is not taken.
+    running.write_all(QUICK.as_bytes()).await.unwrap();
+    let told = rest(&mut running).await;
+    assert!(told.ends_with("held"), "{told}");
+    served.ended().await;
+}
+
+#[tokio::test]
+async fn what_does_not_end_in_time_is_cut() {
+    let served = Served::start(LIMITS, IDLE).await;
+    let mut running = served.sent(HELD).await;
+    served.begun.notified().await;
+    served.stop.cancel();
+    assert_eq!(rest(&mut running).await, "");
+    served.ended().await;
+}
+
+#[tokio::test]
+async fn http2_is_not_spoken() {
+    let served = Served::start(LIMITS, PATIENCE).await;
+    let told = rest(&mut served.sent("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await).await;
+    assert!(told.is_empty() || told.starts_with("HTTP/1.1 400"), "{told}");
+}

@@ -3,7 +3,7 @@
 //! Taking such a setting without a word would promise what does not happen, so it is refused.
 //! Whoever builds the feature removes its lines here.
 
-const MISSING: &[(&str, &str)] = &[
+pub(super) const MISSING: &[(&str, &str)] = &[
     // Keys, scopes and TLS of the API.
     ("producer", "keys_file"),
     ("producer", "tls_cert_file"),

@@ -38,6 +38,25 @@ pub(super) struct Shown {
     pub(super) fields: Vec<Field>,
 }
 
+impl Shown {
+    /// A fault of one of its fields.
+    pub(super) fn fault(&self, name: &str, rule: &str) -> Problem {
+        fault_of(&self.path, &self.fields, name, rule)
+    }
+}
+
+/// A fault of a field that was read: the value is told as it is in force.
+fn fault_of(path: &str, fields: &[Field], name: &str, rule: &str) -> Problem {
+    let field = fields.iter().find(|field| field.name == name);
+    let value = field.and_then(|field| field.value.as_deref());
+    Problem {
+        field: format!("{path}.{name}"),
+        value: value.map(|value| one_line(value.trim_matches('"'))),
+        variable: field.and_then(|field| field.variable.clone()),
+        rule: rule.to_owned(),
+    }
+}
+
 impl<'p> Section<'p> {
     pub(super) fn new(
         kind: &'static str,
@@ -54,7 +73,7 @@ impl<'p> Section<'p> {
         name: &'static str,
         default: &'static str,
     ) -> Option<T> {
-        self.read(name, Some(default), None)?
+        self.read(name, Some(default), |_| None)?
     }
 
     /// A field with a default, from the first to the last of `range`.
@@ -64,12 +83,12 @@ impl<'p> Section<'p> {
         default: &'static str,
         range: RangeInclusive<T>,
     ) -> Option<T> {
-        self.read(name, Some(default), Some(&Range::of(&range)))?
+        self.read(name, Some(default), outside(range))?
     }
 
     /// A field that may be absent.
     pub(super) fn optional<T: Setting>(&mut self, name: &'static str) -> Option<Option<T>> {
-        self.read(name, None, None)
+        self.read(name, None, |_| None)
     }
 
     /// A field that may be absent, from the first to the last of `range`.
@@ -78,12 +97,12 @@ impl<'p> Section<'p> {
         name: &'static str,
         range: RangeInclusive<T>,
     ) -> Option<Option<T>> {
-        self.read(name, None, Some(&Range::of(&range)))
+        self.read(name, None, outside(range))
     }
 
     /// A field that has to be there.
     pub(super) fn required<T: Setting>(&mut self, name: &'static str) -> Option<T> {
-        let value = self.read::<T>(name, None, None)?;
+        let value = self.optional::<T>(name)?;
         if value.is_none() {
             self.refuse(name, &format!("is missing: it {}", T::RULE));
         }
@@ -111,7 +130,7 @@ impl<'p> Section<'p> {
         &mut self,
         name: &'static str,
         default: Option<&'static str>,
-        range: Option<&Range<'_, T>>,
+        broken: impl Fn(&T) -> Option<String>,
     ) -> Option<Option<T>> {
         let given = self.given.remove(name);
         let default_value = default.and_then(|text| T::read(&Given::default(text)));
@@ -125,14 +144,14 @@ impl<'p> Section<'p> {
                     (None, true)
                 }
                 Some(value) => {
-                    let rule = range.and_then(|range| range.broken_by(&value));
+                    let rule = broken(&value);
                     rule.iter().for_each(|rule| self.fault::<T>(name, given, rule));
                     (Some(value), rule.is_some())
                 }
             },
         };
         let text = value.as_ref().map(T::write);
-        let changed = given.is_some() && (text != default_text || default.is_none());
+        let changed = given.is_some() && !faulty && (text != default_text || default.is_none());
         self.read.push(Field { name, default, value: text, variable, changed });
         if faulty { None } else { Some(value) }
     }
@@ -148,17 +167,9 @@ impl<'p> Section<'p> {
 
     /// Notes a fault of a field that was read, unless `holds`.
     pub(super) fn check(&mut self, holds: bool, name: &str, rule: &str) {
-        if holds {
-            return;
+        if !holds {
+            self.problems.push(fault_of(&self.path, &self.read, name, rule));
         }
-        let field = self.read.iter().find(|field| field.name == name);
-        let value = field.and_then(|field| field.value.as_deref());
-        self.problems.push(Problem {
-            field: self.path_of(name),
-            value: value.map(|value| one_line(value.trim_matches('"'))),
-            variable: field.and_then(|field| field.variable.clone()),
-            rule: rule.to_owned(),
-        });
     }
 
     /// Notes a fault of a field whose value says nothing.
@@ -194,24 +205,9 @@ impl<'p> Section<'p> {
     }
 }
 
-/// The first and the last value that a field may have.
-struct Range<'r, T> {
-    range: &'r RangeInclusive<T>,
-    contains: fn(&RangeInclusive<T>, &T) -> bool,
-}
-
-impl<'r, T: Setting + PartialOrd> Range<'r, T> {
-    fn of(range: &'r RangeInclusive<T>) -> Self {
-        Self { range, contains: |range, value| range.contains(value) }
-    }
-}
-
-impl<T: Setting> Range<'_, T> {
-    /// The rule that the value breaks.
-    fn broken_by(&self, value: &T) -> Option<String> {
-        let plain = |bound: &T| bound.write().trim_matches('"').to_owned();
-        let (first, last) = (plain(self.range.start()), plain(self.range.end()));
-        let holds = (self.contains)(self.range, value);
-        (!holds).then(|| format!("must be from {first} to {last}"))
-    }
+/// The rule that a value outside of `range` breaks.
+fn outside<T: Setting + PartialOrd>(range: RangeInclusive<T>) -> impl Fn(&T) -> Option<String> {
+    let plain = |bound: &T| bound.write().trim_matches('"').to_owned();
+    let rule = format!("must be from {} to {}", plain(range.start()), plain(range.end()));
+    move |value| (!range.contains(value)).then(|| rule.clone())
 }

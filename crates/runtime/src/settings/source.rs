@@ -14,8 +14,8 @@ use super::section::{Section, Shown};
 pub(super) struct Source {
     file: Table,
     environment: BTreeMap<&'static str, BTreeMap<String, Given>>,
-    pub(super) problems: Problems,
-    pub(super) shown: Vec<Shown>,
+    problems: Problems,
+    shown: Vec<Shown>,
 }
 
 /// Gives a section its checked form, and says how it was read.
@@ -100,6 +100,14 @@ impl Source {
         };
         self.problems.refuse(&format!("{kind}.{}", one_line(name)), &fault);
         None
+    }
+
+    /// Notes a fault of a field in a section that was taken, unless `holds`.
+    pub(super) fn check(&mut self, holds: bool, kind: &str, name: &str, rule: &str) {
+        let section = self.shown.iter().find(|section| section.kind == kind);
+        if let (false, Some(section)) = (holds, section) {
+            self.problems.push(section.fault(name, rule));
+        }
     }
 
     /// Ends it: what is left is no section.
