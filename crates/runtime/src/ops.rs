@@ -29,9 +29,6 @@ const LIMITS: HttpLimits = HttpLimits {
     body_timeout: Duration::from_secs(5),
 };
 
-/// An open scrape may end.
-const DRAIN: Duration = Duration::from_millis(200);
-
 /// How often what was measured is folded, so that it stays small also where nobody scrapes.
 const UPKEEP: Duration = Duration::from_secs(5);
 
@@ -63,10 +60,11 @@ pub(crate) async fn open(
 }
 
 impl Ops {
-    /// Answers until `stop`.
-    pub(crate) async fn run(self, stop: CancellationToken) -> io::Result<()> {
+    /// Answers until it is dropped.
+    pub(crate) async fn run(self) -> io::Result<()> {
         let router = router(self.app.clone());
-        let serving = serve::http(self.listener, router, LIMITS, DRAIN, stop);
+        let never = CancellationToken::new();
+        let serving = serve::http(self.listener, router, LIMITS, Duration::ZERO, never);
         tokio::select! {
             ended = serving => ended,
             never = upkeep(self.app.metrics) => match never {},

@@ -30,7 +30,6 @@ pub struct Services {
     ops: JoinSet<Result<(), BoxError>>,
     names: HashMap<Id, &'static str>,
     stop: CancellationToken,
-    ops_stop: CancellationToken,
     health: Health,
     grace: Duration,
 }
@@ -86,7 +85,6 @@ impl Services {
             ops: JoinSet::new(),
             names: HashMap::new(),
             stop: CancellationToken::new(),
-            ops_stop: CancellationToken::new(),
             health: Health::default(),
             grace: GRACE,
         }
@@ -136,8 +134,7 @@ impl Services {
     /// Opens the ops port: health and metrics. Says where it listens.
     pub async fn open_ops(&mut self, address: SocketAddr) -> Result<SocketAddr, BoxError> {
         let (bound, port) = ops::open(address, self.health.clone()).await?;
-        let stop = self.ops_stop.clone();
-        let handle = self.ops.spawn(async { port.run(stop).await.map_err(Into::into) });
+        let handle = self.ops.spawn(async { port.run().await.map_err(Into::into) });
         self.names.insert(handle.id(), "ops");
         info!(address = %bound, "ops port open");
         Ok(bound)
@@ -183,9 +180,7 @@ impl Services {
         if joined.await.is_err() {
             failures.push(Failure::Unfinished { names: self.unfinished() });
         }
-        self.ops_stop.cancel();
-        // Nobody depends on its last answers.
-        let _ = timeout(LAST_BREATH / 4, self.ops.join_next()).await;
+        self.ops.shutdown().await;
         failures.into_iter().next().map_or(Ok(()), Err)
     }
 

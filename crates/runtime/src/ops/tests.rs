@@ -26,7 +26,7 @@ pub(crate) async fn ask(address: SocketAddr, line: &str) -> String {
 async fn served(health: &Health) -> (SocketAddr, JoinSet<io::Result<()>>) {
     let (address, ops) = open("127.0.0.1:0".parse().unwrap(), health.clone()).await.unwrap();
     let mut tasks = JoinSet::new();
-    tasks.spawn(ops.run(CancellationToken::new()));
+    tasks.spawn(ops.run());
     (address, tasks)
 }
 

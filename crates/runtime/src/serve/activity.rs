@@ -1,11 +1,11 @@
-//! Whether a connection gets on: how many requests run on it, and since when none does.
+//! Whether a connection gets on: how many requests run on it, and when something last happened.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// The requests of one connection, from the end of the head to the end of the answer.
+/// The requests of one connection, and the bytes that its peer takes.
 #[derive(Clone)]
 pub(super) struct Activity(watch::Sender<usize>);
 
@@ -20,7 +20,13 @@ impl Activity {
         Running(self.clone())
     }
 
-    /// Returns once no request has run for so long. A head that does not end counts as none.
+    /// The peer took something. An answer is on its way for longer than its request runs.
+    pub(super) fn wrote(&self) {
+        self.0.send_modify(|_| {});
+    }
+
+    /// Returns once no request has run, and nothing was taken, for so long. What comes in does
+    /// not count: a head that trickles has not begun.
     pub(super) async fn idle(&self, allowed: Duration) {
         let mut changes = self.0.subscribe();
         loop {

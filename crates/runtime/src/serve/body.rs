@@ -72,7 +72,7 @@ impl HttpBody for TimedBody {
     }
 }
 
-/// An answer's body; while it is being sent, its request runs.
+/// An answer's body; until the last of it is handed over, its request runs.
 pub(super) struct RunningBody {
     pub(super) inner: Body,
     pub(super) _running: Running,

@@ -61,7 +61,7 @@ impl Connections {
             let service = service_fn(move |request| {
                 answer(app.clone(), answering.clone(), request, body_timeout)
             });
-            let socket = TokioIo::new(Stalled::new(socket, idle_timeout));
+            let socket = TokioIo::new(Stalled::new(socket, activity.clone(), idle_timeout));
             let mut connection = pin!(builder.serve_connection(socket, service));
             tokio::select! {
                 ended = connection.as_mut() => return note_end(ended),
@@ -76,7 +76,7 @@ impl Connections {
     }
 }
 
-/// Answers one request; it runs until its answer is sent.
+/// Answers one request; it runs until its answer is handed over.
 async fn answer(
     app: Router,
     activity: Activity,

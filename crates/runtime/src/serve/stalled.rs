@@ -9,23 +9,31 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// A socket that fails when nothing could be written for too long.
+use super::activity::Activity;
+
+/// A socket that tells when its peer takes something, and fails when it takes nothing for too long.
 pub(super) struct Stalled {
     socket: TcpStream,
+    activity: Activity,
     allowed: Duration,
     /// Runs while the peer takes nothing.
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
 impl Stalled {
-    pub(super) fn new(socket: TcpStream, allowed: Duration) -> Self {
-        Self { socket, allowed, alarm: None }
+    pub(super) fn new(socket: TcpStream, activity: Activity, allowed: Duration) -> Self {
+        Self { socket, activity, allowed, alarm: None }
     }
 
     /// Passes on what the socket said, unless it has said "not yet" for too long.
-    fn judge<T>(&mut self, said: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+    fn judge(
+        &mut self,
+        said: Poll<io::Result<usize>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
         if said.is_ready() {
             self.alarm = None;
+            self.activity.wrote();
             return said;
         }
         let allowed = self.allowed;

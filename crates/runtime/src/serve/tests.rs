@@ -1,13 +1,19 @@
 //! What callers can and can't do to a listener, from the outside.
 
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::rejection::BytesRejection;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
+use http_body::{Body as HttpBody, Frame};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
+use tokio::time::Sleep;
+use tokio_util::sync::DropGuard;
 
 use super::*;
 
@@ -34,13 +40,16 @@ struct Served {
     release: Arc<Notify>,
     /// Told when `/held` has begun.
     begun: Arc<Notify>,
+    /// Told when `/endless` has ended.
+    given_up: CancellationToken,
 }
 
 impl Served {
     async fn start(limits: HttpLimits, drain: Duration) -> Self {
         let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (stop, release, begun) = <(CancellationToken, Arc<Notify>, Arc<Notify>)>::default();
+        let (stop, given_up) = <(CancellationToken, CancellationToken)>::default();
+        let (release, begun) = <(Arc<Notify>, Arc<Notify>)>::default();
         let held = {
             let (release, begun) = (release.clone(), begun.clone());
             get(async move || {
@@ -49,14 +58,20 @@ impl Served {
                 "held"
             })
         };
+        let endless = {
+            let given_up = given_up.clone();
+            async move || Body::new(Endless { _given_up: given_up.drop_guard() })
+        };
         let app = Router::new()
             .route("/quick", get(async || "quick"))
             .route("/held", held)
-            .route("/long", get(async || vec![b'x'; 64 << 20]))
+            .route("/long", get(async || vec![b'x'; LONG]))
+            .route("/late", get(async || Body::new(Late(Some(Box::pin(sleep(2 * IDLE)))))))
+            .route("/endless", get(endless))
             .route("/body", post(body));
         let mut tasks = JoinSet::new();
         tasks.spawn(http(listener, app, limits, drain, stop.clone()));
-        Self { address, stop, tasks, release, begun }
+        Self { address, stop, tasks, release, begun, given_up }
     }
 
     async fn connect(&self) -> TcpStream {
@@ -73,6 +88,46 @@ impl Served {
     async fn ended(mut self) {
         let ended = timeout(PATIENCE, self.tasks.join_next()).await;
         ended.expect("the server ends").unwrap().unwrap().unwrap();
+    }
+}
+
+/// Longer than all buffers between two ends.
+const LONG: usize = 64 << 20;
+
+/// An answer that goes on for as long as somebody reads.
+struct Endless {
+    _given_up: DropGuard,
+}
+
+impl HttpBody for Endless {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[b'x'; 8 << 10])))))
+    }
+}
+
+/// An answer whose only piece comes late.
+struct Late(Option<Pin<Box<Sleep>>>);
+
+impl HttpBody for Late {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.0 {
+            None => return Poll::Ready(None),
+            Some(rest) => ready!(rest.as_mut().poll(cx)),
+        }
+        self.0 = None;
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"late")))))
     }
 }
 
@@ -149,6 +204,13 @@ async fn a_request_may_take_longer_than_a_connection_may_be_idle() {
 }
 
 #[tokio::test]
+async fn an_answer_may_pause_for_longer_than_a_connection_may_be_idle() {
+    let served = Served::start(LIMITS, PATIENCE).await;
+    let mut socket = served.sent("GET /late HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    wait_for(&mut socket, "late\r\n0\r\n\r\n").await;
+}
+
+#[tokio::test]
 async fn a_body_that_does_not_end_is_told_apart_from_a_broken_one() {
     let served = Served::start(LIMITS, PATIENCE).await;
     let head = "POST /body HTTP/1.1\r\nhost: h\r\ncontent-length: 9\r\n\r\nhalf";
@@ -162,10 +224,29 @@ async fn a_body_that_does_not_end_is_told_apart_from_a_broken_one() {
 #[tokio::test]
 async fn an_answer_that_nobody_reads_is_given_up() {
     let served = Served::start(LIMITS, PATIENCE).await;
-    let mut socket = served.sent("GET /long HTTP/1.1\r\nhost: h\r\n\r\n").await;
-    sleep(3 * IDLE).await;
-    let length = rest(&mut socket).await.len();
-    assert!(length < 64 << 20, "{length} bytes came");
+    let mut long = served.sent("GET /long HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    let _endless = served.sent("GET /endless HTTP/1.1\r\nhost: h\r\n\r\n").await;
+    timeout(PATIENCE, served.given_up.cancelled()).await.expect("the endless answer is given up");
+    sleep(2 * IDLE).await;
+    let length = rest(&mut long).await.len();
+    assert!(length < LONG, "all of the long answer came");
+}
+
+#[tokio::test]
+async fn a_slow_reader_gets_the_whole_answer() {
+    let served = Served::start(LIMITS, PATIENCE).await;
+    let head = "GET /long HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n";
+    let mut socket = served.sent(head).await;
+    let (started, mut piece, mut length) = (Instant::now(), vec![0; 1 << 20], 0);
+    loop {
+        match timeout(PATIENCE, socket.read(&mut piece)).await.unwrap().unwrap() {
+            0 => break,
+            read => length += read,
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    assert!(length > LONG, "only {length} bytes came");
+    assert!(started.elapsed() > 2 * IDLE, "not slow: {:?}", started.elapsed());
 }
 
 #[tokio::test]
