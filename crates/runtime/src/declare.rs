@@ -209,7 +209,7 @@ fn note_skew(redis_ms: u64) {
     #[expect(clippy::disallowed_methods, reason = "this very clock is what is measured")]
     let here = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let Ok(here) = here else { return };
-    let skew = here.as_secs_f64() - redis_ms as f64 / 1e3;
+    let skew = redis_ms as f64 / 1e3 - here.as_secs_f64();
     metrics::clock_skew(skew);
     if skew.abs() > SKEW {
         warn!(seconds = skew, "the clocks of redis and of this machine differ");
@@ -220,9 +220,8 @@ impl QueueSettings {
     /// What the scripts must know of this queue.
     pub fn policy(&self) -> QueuePolicy {
         QueuePolicy {
-            // The settings allow 1 to 256.
-            shards: NonZeroU32::new(u32::from(self.shards)).unwrap_or(NonZeroU32::MIN),
-            max_lapses: self.max_lapses.try_into().unwrap_or(u32::MAX),
+            shards: self.shards,
+            max_lapses: self.max_lapses,
             retention: self.times.retention,
             dead_retention: self.times.dead_retention,
             capacity: self.capacity,

@@ -36,7 +36,10 @@ impl Problems {
     /// Notes a fault, unless `holds`.
     pub fn check(&mut self, holds: bool, field: &str, value: impl fmt::Display, rule: &str) {
         if !holds {
-            let value = Some(one_line(&value.to_string()));
+            let value = match value.to_string() {
+                empty if empty.is_empty() => Some("\"\"".to_owned()),
+                value => Some(one_line(&value)),
+            };
             let (field, rule) = (field.to_owned(), rule.to_owned());
             self.push(Problem { field, value, variable: None, rule });
         }

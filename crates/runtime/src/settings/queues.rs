@@ -1,5 +1,6 @@
 //! `[queues.<name>]`: a target, and the policy for what goes there.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ pub struct QueueSettings {
     /// Which HTTP is spoken to the target.
     pub http: HttpVersion,
     /// The parts that the queue is split into.
-    pub shards: u16,
+    pub shards: NonZeroU32,
     /// How many requests it may hold.
     pub capacity: u64,
     /// How many bytes of requests and records.
@@ -31,9 +32,9 @@ pub struct QueueSettings {
     /// How many one worker works on at once.
     pub concurrency: Option<usize>,
     /// How many attempts a request has; none: until its deadline.
-    pub max_attempts: Option<u64>,
+    pub max_attempts: Option<u32>,
     /// The lapse that ends a request as `killed-workers`.
-    pub max_lapses: u64,
+    pub max_lapses: u32,
     /// The longest body of a request.
     pub body_limit: u64,
     /// The longest answer that is kept.
@@ -207,13 +208,13 @@ pub(super) fn read(mut section: Section<'_>) -> (Option<QueueSettings>, Shown) {
             path: path?,
             credentials: credentials?,
             http: http?,
-            shards: u16::try_from(shards?).ok()?,
+            shards: NonZeroU32::new(u32::try_from(shards?).ok()?)?,
             capacity: capacity?,
             capacity_bytes: capacity_bytes?.0,
             in_flight: in_flight?,
             concurrency: whole(concurrency?)?,
-            max_attempts: max_attempts?,
-            max_lapses: max_lapses?,
+            max_attempts: whole(max_attempts?)?,
+            max_lapses: u32::try_from(max_lapses?).ok()?,
             body_limit: body_limit?.0,
             answer_limit: answer_limit?.0,
             times: times?,
@@ -224,9 +225,9 @@ pub(super) fn read(mut section: Section<'_>) -> (Option<QueueSettings>, Shown) {
     (checked(), shown)
 }
 
-/// A count that may be absent, as a `usize`.
-fn whole(count: Option<u64>) -> Option<Option<usize>> {
-    count.map(usize::try_from).transpose().ok()
+/// A count that may be absent, in its own type.
+fn whole<T: TryFrom<u64>>(count: Option<u64>) -> Option<Option<T>> {
+    count.map(T::try_from).transpose().ok()
 }
 
 /// A limit below the number of shards would leave some of them nothing.

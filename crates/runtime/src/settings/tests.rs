@@ -42,7 +42,7 @@ fn a_queue_needs_a_target_and_nothing_else() {
     let queue = &settings.queues[&QueueName::try_from("default").unwrap()];
     let uri = queue.target.join(&queue.path).unwrap();
     assert_eq!(uri.to_string(), "http://127.0.0.1:8000/v1/chat/completions");
-    assert_eq!((queue.shards, queue.capacity, queue.max_lapses), (1, 100_000, 5));
+    assert_eq!((queue.shards.get(), queue.capacity, queue.max_lapses), (1, 100_000, 5));
     assert_eq!(queue.body_limit, 8 << 20);
     assert_eq!(queue.times.dead_retention, Duration::from_secs(7 * 86_400));
     assert_eq!(faults("[queues.default]").len(), 1);
