@@ -73,6 +73,20 @@ fn seconds(text: &str) -> Option<Duration> {
     Some(text.parse().map_or(Duration::MAX, Duration::from_secs))
 }
 
+/// The pauses between repeats of a call that Redis has not answered: short at first, since a lost
+/// connection is soon back, and then at most one every second or two.
+#[derive(Debug, Default)]
+pub(crate) struct Pauses(u32);
+
+impl Pauses {
+    /// The next one.
+    pub(crate) fn next(&mut self, rng: &mut impl Rng) -> Duration {
+        let step = Duration::from_millis(50 << self.0.min(5)).min(Duration::from_secs(2));
+        self.0 = self.0.saturating_add(1);
+        between(step / 2, step, rng)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rand::SeedableRng;
@@ -139,6 +153,15 @@ mod tests {
         let mut rng = StdRng::seed_from_u64(5);
         assert!(delay(1, Some(secs(9)), Duration::ZERO, &mut rng) < secs(1));
         assert!(delay(0, None, Duration::ZERO, &mut rng) < secs(1));
+    }
+
+    #[test]
+    fn a_silent_redis_is_asked_twice_a_second_at_most_after_the_first_moments() {
+        let mut rng = StdRng::seed_from_u64(6);
+        let mut pauses = Pauses::default();
+        let first: Duration = (0..5).map(|_| pauses.next(&mut rng)).sum();
+        assert!(first < secs(2), "a blip is over soon: {first:?}");
+        assert!((0..100).all(|_| pauses.next(&mut rng) >= Duration::from_millis(500)));
     }
 
     /// Each line is one shape that gateways were seen to send.

@@ -1,5 +1,7 @@
 //! What an attempt came to: is it retried, or is it final? Pure.
 
+use holdfast_core::model::FailureCode;
+
 /// A failure of the transport: there is no whole answer. Each of them is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -25,20 +27,19 @@ pub(crate) enum Fault {
     Internal,
 }
 
-impl Fault {
-    /// The stable name, as metrics and status show it.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::ConnectTimeout => "connect-timeout",
-            Self::Tls => "tls",
-            Self::Reset => "reset",
-            Self::Stall => "stall",
-            Self::AttemptTimeout => "attempt-timeout",
-            Self::MalformedHead => "malformed-head",
-            Self::CutBody => "cut-body",
-            Self::LyingBody => "lying-body",
-            Self::Internal => "internal",
+impl From<Fault> for FailureCode {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Connect => Self::Connect,
+            Fault::ConnectTimeout => Self::ConnectTimeout,
+            Fault::Tls => Self::Tls,
+            Fault::Reset => Self::Reset,
+            Fault::Stall => Self::Stall,
+            Fault::AttemptTimeout => Self::AttemptTimeout,
+            Fault::MalformedHead => Self::MalformedHead,
+            Fault::CutBody => Self::CutBody,
+            Fault::LyingBody => Self::LyingBody,
+            Fault::Internal => Self::Internal,
         }
     }
 }

@@ -1,7 +1,35 @@
 //! Leases requests, calls the gateway, settles the outcome.
+//!
+//! # Layout
+//!
+//! [`Config`] takes its part of the settings, [`start`] puts the loops together:
+//!
+//! - `worker` gives free slots work: it holds `slots` (who gets them), asks `claimer`, dispatches.
+//! - `attempt` makes one call by `gateway`, and `decide` says how it ends, from `classify` and
+//!   `backoff`: these three, and `slots`, are pure.
+//! - `settler` ends attempts, many in one call; `told` counts and logs them.
+//! - `held` knows what this process owns; `renewer` prolongs it on a thread of its own.
+//! - `bell` and `cancels` listen for hints; `files` rereads credentials and certificates.
 
-#![allow(dead_code, unused_imports, reason = "the loops that use these leaves come next")]
-
+mod attempt;
 mod backoff;
+mod bell;
+mod cancels;
+mod claimer;
 mod classify;
+mod config;
+mod decide;
+mod files;
 mod gateway;
+mod held;
+mod pause;
+mod queue;
+mod renewer;
+mod service;
+mod settler;
+mod slots;
+mod told;
+mod worker;
+
+pub use config::Config;
+pub use service::{spawn, start};

@@ -1,3 +1,9 @@
-//! Entry point.
+//! `holdfast-worker`: leases requests, calls the gateway, settles the outcome.
 
-fn main() {}
+use std::process::ExitCode;
+
+use holdfast_worker::{Config, start};
+
+fn main() -> ExitCode {
+    holdfast_runtime::main(Config::read, start)
+}

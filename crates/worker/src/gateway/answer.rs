@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use flate2::bufread::MultiGzDecoder;
+use holdfast_core::model;
 use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -41,6 +42,12 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// As it is stored, beside its status.
+    pub(crate) fn stored(self) -> (u16, model::Answer) {
+        let headers = self.headers.into_iter().map(|(name, value)| (name.to_owned(), value));
+        (self.status, model::Answer { headers: headers.collect(), body: self.body })
+    }
+
     /// The values of one kept header.
     pub(crate) fn header(&self, name: &str) -> impl Iterator<Item = &[u8]> {
         self.headers.iter().filter(move |(kept, _)| *kept == name).map(|(_, value)| &value[..])

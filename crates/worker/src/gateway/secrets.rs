@@ -15,7 +15,7 @@ use rustls::{ClientConfig, RootCertStore};
 pub(crate) struct Files {
     /// `credential_file`: what is sent as a bearer token.
     pub(crate) credential: Option<PathBuf>,
-    /// `ca_file`: trusted beside the system's roots.
+    /// `ca_file`: trusted instead of the system's roots.
     pub(crate) ca: Option<PathBuf>,
     /// `client_cert_file` and `client_key_file`: how we show who we are.
     pub(crate) client: Option<(PathBuf, PathBuf)>,
@@ -76,10 +76,10 @@ impl Secrets {
     /// Reads the files. `tls`: whether the target is reached by TLS, so that roots are needed.
     pub(super) fn open(files: Files, tls: bool, alpn: Vec<Vec<u8>>) -> Result<Self, FileError> {
         let mut roots = RootCertStore::empty();
-        if tls {
+        if tls && files.ca.is_none() {
             let native = rustls_native_certs::load_native_certs();
             roots.add_parsable_certificates(native.certs);
-            if roots.is_empty() && files.ca.is_none() {
+            if roots.is_empty() {
                 return Err(FileError::NoRoots);
             }
         }

@@ -1,0 +1,196 @@
+//! One attempt: a call to the gateway, watched by the lease, the deadline and the caller.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use holdfast_core::metrics;
+use holdfast_core::model::{Envelope, Failure, FailureCode, Request, Ticket};
+use holdfast_core::script::SettleKind;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use tokio::time::sleep_until;
+
+use crate::claimer::Work;
+use crate::classify::Fault;
+use crate::decide::{self, Circumstances};
+use crate::gateway::{Call, Gateway, Reply, Sent};
+use crate::held::{Claim, Stop};
+use crate::queue::Queue;
+use crate::settler::Settler;
+
+/// How a call came to its end.
+enum End {
+    Replied(Result<Reply, Fault>),
+    Stopped(Stop),
+    DeadlinePassed,
+}
+
+/// Makes the attempt and settles it.
+pub(crate) async fn run(mut work: Work, queue: Arc<Queue>, settler: Settler) {
+    let kind = match prepare(&work, &queue) {
+        Ok((ticket, call)) => dispatch(&mut work.claim, ticket, work.deadline, call, &queue).await,
+        Err(kind) => kind,
+    };
+    settler.settle(work.claim, kind).await;
+}
+
+/// Hands a request back that was never dispatched.
+pub(crate) async fn hand_back(work: Work, settler: Settler) {
+    settler.settle(work.claim, released(false, None)).await;
+}
+
+/// The call, or how to settle a request that gets none.
+fn prepare(work: &Work, queue: &Queue) -> Result<(Box<Ticket>, Call), SettleKind> {
+    if work.cancel_asked {
+        return Err(released(false, None));
+    }
+    if work.claim.is_lost() {
+        return Err(stopped(Stop::Lost, false));
+    }
+    if work.deadline <= Instant::now() {
+        return Err(decide::after_deadline());
+    }
+    let ticket = work.ticket.clone().map_err(|_| decide::unusable())?;
+    let packed = work.request.clone().ok_or_else(decide::unusable)?;
+    let request = Request::unpack(packed).map_err(|_| decide::unusable())?;
+    let call = call(request, queue).ok_or_else(decide::unusable)?;
+    Ok((ticket, call))
+}
+
+/// A request as a call; none if its path or its headers are none.
+fn call(request: Request, queue: &Queue) -> Option<Call> {
+    let Request { envelope, body, .. } = request;
+    let path = envelope.path.as_deref().unwrap_or(&queue.path);
+    let uri = path.starts_with('/').then(|| queue.gateway.at(path).ok())??;
+    Some(Call { uri, headers: headers(&envelope)?, body })
+}
+
+fn headers(envelope: &Envelope) -> Option<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &envelope.headers {
+        headers.append(name.parse::<HeaderName>().ok()?, HeaderValue::from_str(value).ok()?);
+    }
+    for (name, value) in
+        [("x-request-id", &envelope.request_id), ("traceparent", &envelope.traceparent)]
+    {
+        if let Some(value) = value {
+            headers.insert(name, HeaderValue::from_str(value).ok()?);
+        }
+    }
+    Some(headers)
+}
+
+async fn dispatch(
+    claim: &mut Claim,
+    ticket: Box<Ticket>,
+    deadline: Instant,
+    call: Call,
+    queue: &Arc<Queue>,
+) -> SettleKind {
+    let (started, left, sent) = (Instant::now(), until(deadline), Sent::default());
+    let _calling = queue.call();
+    let end = watched(claim, deadline, &queue.gateway, call, sent.clone()).await;
+    let end = match end {
+        // Whatever came: it comes too late to be published.
+        End::Replied(_) if claim.is_lost() => End::Stopped(Stop::Lost),
+        end => end,
+    };
+    if let Some(outcome) = label(&end) {
+        metrics::dispatched(queue.name.as_str(), outcome, started.elapsed());
+    }
+    match end {
+        End::Stopped(why) => stopped(why, sent.get()),
+        End::DeadlinePassed => decide::after_deadline(),
+        End::Replied(reply) => {
+            // Deadlines are judged by the clock of Redis: what it showed when this call began, and
+            // how long ago that is.
+            let began = Duration::from_millis(ticket.deadline).saturating_sub(left);
+            let at = Circumstances {
+                attempts: ticket.attempts,
+                max_attempts: queue.max_attempts,
+                left: until(deadline),
+                now: SystemTime::UNIX_EPOCH + began + started.elapsed(),
+            };
+            decide::after(reply, &at, &mut rand::rng())
+        }
+    }
+}
+
+/// Runs the call until it ends, or until there is a reason to abort it. Aborted, its connection is
+/// closed, and the gateway sees that nobody waits.
+async fn watched(
+    claim: &mut Claim,
+    deadline: Instant,
+    gateway: &Gateway,
+    call: Call,
+    sent: Sent,
+) -> End {
+    tokio::select! {
+        biased;
+        reply = gateway.send(call, sent) => End::Replied(reply),
+        why = claim.stopped() => End::Stopped(why),
+        () = sleep_until(deadline.into()) => End::DeadlinePassed,
+    }
+}
+
+/// Nothing is published under a lease that may be another's. It is handed back all the same: if it
+/// is still ours, it need not lapse first, and if it is not, the script says so.
+fn stopped(why: Stop, sent: bool) -> SettleKind {
+    let failure = |code| Some(Failure { code, status: 0 });
+    match why {
+        Stop::Lost => released(sent, failure(FailureCode::LeaseLost)),
+        Stop::Cancelled => released(sent, None),
+        Stop::Drained => released(sent, failure(FailureCode::WorkerDrained).filter(|_| sent)),
+    }
+}
+
+fn released(sent: bool, failure: Option<Failure>) -> SettleKind {
+    SettleKind::Release { sent, failure }
+}
+
+/// The outcome of a call that ran its course.
+fn label(end: &End) -> Option<&'static str> {
+    match end {
+        End::Replied(Ok(Reply::Whole(answer) | Reply::TooLarge(answer))) => {
+            Some(metrics::status_class(answer.status))
+        }
+        End::Replied(Err(fault)) => Some(FailureCode::from(*fault).word()),
+        End::DeadlinePassed => Some(FailureCode::AttemptTimeout.word()),
+        End::Stopped(_) => None,
+    }
+}
+
+fn until(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_the_envelope_are_passed_on_and_broken_ones_are_no_call() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let envelope = Envelope {
+            headers: vec![pair("x-a", "1"), pair("x-a", "2"), pair("x-request-id", "forged")],
+            request_id: Some("r-1".to_owned()),
+            traceparent: Some("00-a-b-01".to_owned()),
+            ..Envelope::default()
+        };
+        let all = headers(&envelope).unwrap();
+        assert_eq!(all.get_all("x-a").iter().collect::<Vec<_>>(), ["1", "2"]);
+        assert_eq!(all.get_all("x-request-id").iter().collect::<Vec<_>>(), ["r-1"]);
+        assert_eq!(all["traceparent"], "00-a-b-01");
+        for (name, value) in [("x a", "1"), ("", "1"), ("x-a", "1\r\nx-b: 2"), ("x-a", "\0")] {
+            let envelope = Envelope { headers: vec![pair(name, value)], ..Envelope::default() };
+            assert!(headers(&envelope).is_none(), "{name:?}: {value:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_sent_is_charged_and_what_was_not_is_taken_back() {
+        let lost = Some(Failure { code: FailureCode::LeaseLost, status: 0 });
+        assert_eq!(stopped(Stop::Lost, true), released(true, lost));
+        assert_eq!(stopped(Stop::Cancelled, true), released(true, None));
+        assert_eq!(stopped(Stop::Drained, false), released(false, None));
+    }
+}

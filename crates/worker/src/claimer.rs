@@ -1,0 +1,244 @@
+//! One claim call: sent again under its number until Redis answers it, then the bodies beside it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use holdfast_core::clock::ClockWatch;
+use holdfast_core::model::{Fence, Handle, Key, Session, Ticket, Undecodable};
+use holdfast_core::script::{self, ClaimReply, Claimed, Lease, MAX_BYTES, Requests};
+use holdfast_core::{Chain, Redis, StoreError, metrics};
+use holdfast_runtime::Seldom;
+use tracing::{error, warn};
+
+use crate::backoff::Pauses;
+use crate::held::{Claim, Held};
+use crate::pause::before_repeat;
+use crate::queue::{Queue, Shard};
+use crate::slots::{Brought, Offer};
+use crate::told;
+
+/// How long ago the clock of Redis may have been seen for a claim to end what is past its deadline:
+/// a shard that is polled is seen more often.
+const FRESH: Duration = Duration::from_secs(3);
+
+/// A request that is to be dispatched.
+pub(crate) struct Work {
+    /// The right to do so.
+    pub(crate) claim: Claim,
+    /// Its state when it was claimed.
+    pub(crate) ticket: Result<Box<Ticket>, Undecodable>,
+    /// What was submitted; none: it is gone.
+    pub(crate) request: Option<Bytes>,
+    /// When its deadline passes.
+    pub(crate) deadline: Instant,
+    /// Its caller wants it stopped.
+    pub(crate) cancel_asked: bool,
+}
+
+impl Work {
+    /// Whether it may be what killed its workers.
+    pub(crate) fn is_suspect(&self) -> bool {
+        is_suspect(&self.ticket)
+    }
+}
+
+/// What came of an offer.
+pub(crate) struct Answered {
+    pub(crate) shard: usize,
+    pub(crate) brought: Brought,
+    pub(crate) work: Vec<Work>,
+}
+
+/// What is known of the clock of the Redis that a shard lies in.
+#[derive(Default)]
+struct Clock {
+    watch: ClockWatch,
+    last: Option<Instant>,
+}
+
+impl Clock {
+    /// Whether requests may be ended by it: it was seen a moment ago, and did not leap lately.
+    fn is_trusted(&self, now: Instant) -> bool {
+        let fresh = |last| now.saturating_duration_since(last) <= FRESH;
+        self.last.is_some_and(fresh) && self.watch.is_trusted(now)
+    }
+}
+
+/// Claims for one worker session.
+pub(crate) struct Claimer {
+    pub(crate) redis: Redis,
+    pub(crate) lease: Duration,
+    pub(crate) held: Arc<Held>,
+    pub(crate) queues: Arc<[Arc<Queue>]>,
+    pub(crate) shards: Arc<[Shard]>,
+    session: Session,
+    calls: AtomicU64,
+    clocks: Vec<Mutex<Clock>>,
+    warnings: Seldom,
+}
+
+impl Claimer {
+    /// A new session.
+    pub(crate) fn new(
+        redis: Redis,
+        lease: Duration,
+        held: Arc<Held>,
+        queues: Arc<[Arc<Queue>]>,
+        shards: Arc<[Shard]>,
+    ) -> Self {
+        let (session, calls) = (Session::random(), AtomicU64::new(0));
+        let clocks = shards.iter().map(|_| Mutex::default()).collect();
+        let warnings = Seldom::new(Duration::from_secs(10));
+        Self { redis, lease, held, queues, shards, session, calls, clocks, warnings }
+    }
+
+    /// The name of this process in every fence.
+    pub(crate) fn session(&self) -> Session {
+        self.session
+    }
+
+    /// Claims what was offered, and reads the bodies of what came.
+    pub(crate) async fn claim(self: Arc<Self>, offer: Offer) -> Answered {
+        let shard = offer.shard;
+        // One number a call over all shards, so that no fence is ever used twice.
+        let fence = Fence::new(self.session, self.calls.fetch_add(1, Ordering::Relaxed) + 1);
+        let Some((claimed, sent, answered)) = self.answer(&offer, fence).await else {
+            return Answered { shard, brought: Brought::default(), work: Vec::new() };
+        };
+        self.count(&offer, &claimed);
+        let brought = Brought {
+            leases: claimed.leases.len(),
+            suspects: claimed.leases.iter().filter(|lease| is_suspect(&lease.ticket)).count(),
+            more: claimed.more,
+            next_due: claimed.next_due.map(|due| answered + due),
+        };
+        // Held from here on: renewed, and let go if anything below fails.
+        let held: Vec<(Claim, Lease)> = claimed
+            .leases
+            .into_iter()
+            .map(|lease| {
+                let sure_until = sent + lease.till.min(self.lease);
+                (self.held.hold(shard, (fence, lease.handle), sure_until), lease)
+            })
+            .collect();
+        let requests = self.requests(shard, &held).await;
+        let work = held
+            .into_iter()
+            .zip(requests)
+            .map(|((claim, lease), request)| Work {
+                claim,
+                ticket: lease.ticket,
+                request,
+                deadline: answered + lease.left,
+                cancel_asked: lease.cancel_asked,
+            })
+            .collect();
+        Answered { shard, brought, work }
+    }
+
+    /// Repeats the call until it is answered: the claim, and when its copy was sent and answered.
+    /// None: it is known not to have run, and need not be repeated.
+    async fn answer(&self, offer: &Offer, fence: Fence) -> Option<(Claimed, Instant, Instant)> {
+        let mut claim = script::Claim {
+            shard: &self.shards[offer.shard].keys,
+            fence,
+            free: offer.free,
+            lease: self.lease,
+            budget: MAX_BYTES,
+            may_take_suspect: offer.may_take_suspect,
+            may_expire: self.clock(offer.shard).is_trusted(Instant::now()),
+        };
+        let (mut pauses, mut may_have_run) = (Pauses::default(), false);
+        loop {
+            let sent = Instant::now();
+            let err = match claim.run(&self.redis).await {
+                Ok(ClaimReply::Claimed(claimed)) => {
+                    let answered = Instant::now();
+                    self.sight(offer.shard, claimed.now, answered);
+                    return Some((claimed, sent, answered));
+                }
+                Ok(ClaimReply::Stale) => {
+                    error!(%fence, "a claim of ours was overtaken by another of the same session");
+                    return None;
+                }
+                Err(err) => err,
+            };
+            self.warn(&err);
+            // Whatever answers next may have another clock.
+            claim.may_expire = false;
+            may_have_run |= err.may_have_run();
+            before_repeat(&mut pauses).await;
+            if !may_have_run {
+                return None;
+            }
+        }
+    }
+
+    /// Takes a sight of the clock of Redis: what would end by a clock that leapt must rest.
+    fn sight(&self, shard: usize, redis_ms: u64, seen: Instant) {
+        let mut clock = self.clock(shard);
+        clock.last = Some(seen);
+        if clock.watch.sight(redis_ms, seen, self.lease) {
+            metrics::clock_skipped("claim");
+            let queue = self.shards[shard].keys.queue.as_str();
+            error!(
+                queue,
+                "the clock of redis leapt ahead: deadlines do not end requests for a while"
+            );
+        }
+    }
+
+    fn clock(&self, shard: usize) -> MutexGuard<'_, Clock> {
+        // Plain values: whole also after a panic.
+        self.clocks[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The requests of what was claimed, in its order. Asked for until Redis answers.
+    async fn requests(&self, shard: usize, held: &[(Claim, Lease)]) -> Vec<Option<Bytes>> {
+        let handles = held.iter().map(|(_, lease)| lease.handle);
+        let keys: Vec<Key> = handles.map(|handle: Handle| handle.key()).collect();
+        let requests = Requests { shard: &self.shards[shard].keys, keys: &keys };
+        let mut pauses = Pauses::default();
+        loop {
+            match requests.run(&self.redis).await {
+                Ok(requests) => return requests,
+                Err(err) => self.warn(&err),
+            }
+            before_repeat(&mut pauses).await;
+        }
+    }
+
+    fn count(&self, offer: &Offer, claimed: &Claimed) {
+        let queue = self.queues[self.shards[offer.shard].queue].name.as_str();
+        let outcome = match claimed.leases.len() {
+            0 => metrics::ClaimOutcome::Empty,
+            leases if leases >= offer.free => metrics::ClaimOutcome::Full,
+            _ => metrics::ClaimOutcome::Some,
+        };
+        metrics::claimed(queue, outcome);
+        told::looped("claim");
+        for (_, outcome) in &claimed.ended {
+            metrics::ended(queue, outcome.word());
+        }
+        for ticket in claimed.leases.iter().filter_map(|lease| lease.ticket.as_ref().ok()) {
+            // Later attempts have waited on purpose, and the ticket does not say until when.
+            if ticket.attempts == 1 {
+                let runnable = ticket.submitted_at.max(ticket.not_before);
+                let waited = ticket.claimed_at.saturating_sub(runnable);
+                metrics::waited(queue, Duration::from_millis(waited));
+            }
+        }
+    }
+
+    fn warn(&self, err: &StoreError) {
+        if let Some(held_back) = self.warnings.now() {
+            warn!(error = %Chain(err), held_back, "no answer to a claim yet");
+        }
+    }
+}
+
+fn is_suspect(ticket: &Result<Box<Ticket>, Undecodable>) -> bool {
+    ticket.as_ref().is_ok_and(|ticket| ticket.is_suspect())
+}

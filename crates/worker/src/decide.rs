@@ -1,0 +1,212 @@
+//! How an attempt is to be settled. Pure: the time and the random source are passed in.
+
+use std::time::{Duration, SystemTime};
+
+use holdfast_core::model::{Failure, FailureCode, Outcome};
+use holdfast_core::script::SettleKind;
+use rand::Rng;
+
+use crate::backoff;
+use crate::classify::{Fault, is_retried};
+use crate::gateway::{Answer, Reply};
+
+/// What counts, beside the reply itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Circumstances {
+    /// Attempts so far, this one included.
+    pub(crate) attempts: u32,
+    /// How many there may be; none: the deadline bounds them.
+    pub(crate) max_attempts: Option<u32>,
+    /// Until the deadline.
+    pub(crate) left: Duration,
+    /// By the clock that deadlines are judged by.
+    pub(crate) now: SystemTime,
+}
+
+/// Settles an attempt that came to an end by itself.
+pub(crate) fn after(
+    reply: Result<Reply, Fault>,
+    at: &Circumstances,
+    rng: &mut impl Rng,
+) -> SettleKind {
+    match reply {
+        Err(fault) => after_fault(fault, at, rng),
+        Ok(Reply::Whole(answer)) => match another_try(&answer, at, rng) {
+            Some(retry) => retry,
+            None => {
+                let (status, answer) = answer.stored();
+                SettleKind::Ack { status, answer }
+            }
+        },
+        Ok(Reply::TooLarge(head)) => another_try(&head, at, rng).unwrap_or_else(|| {
+            let (status, head) = head.stored();
+            let failure = Failure { code: FailureCode::TooLarge, status };
+            SettleKind::Bury { outcome: Outcome::AnswerTooLarge, failure, answer: Some(head) }
+        }),
+    }
+}
+
+/// The deadline has passed while the call was under way: there is no answer to show.
+pub(crate) fn after_deadline() -> SettleKind {
+    // Redis ends what could only start again after its deadline. Its clock may be behind ours by a
+    // little, so the next start is put beyond any doubt.
+    let failure = Failure { code: FailureCode::AttemptTimeout, status: 0 };
+    SettleKind::Retry { delay: Duration::from_secs(60), failure }
+}
+
+/// The request can't be made into a call.
+pub(crate) fn unusable() -> SettleKind {
+    let failure = Failure { code: FailureCode::Unusable, status: 0 };
+    SettleKind::Bury { outcome: Outcome::Unusable, failure, answer: None }
+}
+
+fn after_fault(fault: Fault, at: &Circumstances, rng: &mut impl Rng) -> SettleKind {
+    let failure = Failure { code: fault.into(), status: 0 };
+    if at.is_last() {
+        return SettleKind::Bury { outcome: Outcome::GaveUp, failure, answer: None };
+    }
+    // If no other attempt can start in time, Redis ends it as past its deadline.
+    SettleKind::Retry { delay: backoff::delay(at.attempts, None, at.left, rng), failure }
+}
+
+/// A retry, if the answer asks for one and another attempt can start in time.
+fn another_try(answer: &Answer, at: &Circumstances, rng: &mut impl Rng) -> Option<SettleKind> {
+    if !is_retried(answer.status) || at.is_last() {
+        return None;
+    }
+    let asked = backoff::retry_after(answer.header("retry-after"), at.now);
+    let delay = backoff::delay(at.attempts, asked, at.left, rng);
+    let failure = Failure { code: FailureCode::Status, status: answer.status };
+    (delay < at.left).then_some(SettleKind::Retry { delay, failure })
+}
+
+impl Circumstances {
+    fn is_last(&self) -> bool {
+        self.max_attempts.is_some_and(|max| self.attempts >= max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+
+    use super::*;
+
+    fn answer(status: u16) -> Answer {
+        let headers = vec![("content-type", Bytes::from_static(b"text/plain"))];
+        Answer { status, headers, body: Bytes::from_static(b"body") }
+    }
+
+    fn whole(status: u16) -> Result<Reply, Fault> {
+        Ok(Reply::Whole(answer(status)))
+    }
+
+    fn at() -> Circumstances {
+        Circumstances {
+            attempts: 1,
+            max_attempts: None,
+            left: Duration::from_secs(600),
+            now: SystemTime::UNIX_EPOCH + Duration::from_secs(2_000_000_000),
+        }
+    }
+
+    fn decided(reply: Result<Reply, Fault>, at: Circumstances) -> SettleKind {
+        after(reply, &at, &mut StdRng::seed_from_u64(7))
+    }
+
+    fn is_ack(kind: &SettleKind, expected: u16) -> bool {
+        matches!(kind, SettleKind::Ack { status, answer }
+            if *status == expected && &answer.body[..] == b"body" && answer.headers.len() == 1)
+    }
+
+    fn delay(kind: SettleKind) -> Duration {
+        let SettleKind::Retry { delay, .. } = kind else { panic!("no retry: {kind:?}") };
+        delay
+    }
+
+    #[test]
+    fn a_final_answer_is_published_whatever_its_status() {
+        for status in [200, 204, 302, 400, 404, 422, 501, 505] {
+            assert!(is_ack(&decided(whole(status), at()), status), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_busy_gateway_is_tried_again_with_its_status_as_the_reason() {
+        for status in [408, 409, 425, 429, 500, 502, 503, 504] {
+            let kind = decided(whole(status), at());
+            let SettleKind::Retry { failure, .. } = &kind else { panic!("{status}: {kind:?}") };
+            assert_eq!(*failure, Failure { code: FailureCode::Status, status });
+            assert!(delay(kind) < Duration::from_secs(1));
+        }
+    }
+
+    #[test]
+    fn the_wait_grows_with_the_attempts() {
+        let late = Circumstances { attempts: 7, ..at() };
+        assert!(delay(decided(whole(503), late)) >= Duration::from_secs(30));
+        assert!(delay(decided(Err(Fault::Reset), late)) >= Duration::from_secs(30));
+    }
+
+    #[test]
+    fn retry_after_is_honoured_as_seconds_and_as_a_date() {
+        let wish = |value: &str| {
+            let headers = vec![("retry-after", Bytes::copy_from_slice(value.as_bytes()))];
+            let answer = Answer { headers, ..answer(429) };
+            delay(decided(Ok(Reply::Whole(answer)), at()))
+        };
+        let expected = Duration::from_secs(20)..=Duration::from_secs(25);
+        assert!(expected.contains(&wish("20")));
+        let date = httpdate::fmt_http_date(at().now + Duration::from_secs(20));
+        assert!(expected.contains(&wish(&date)));
+        assert!(wish("soon") < Duration::from_secs(1));
+    }
+
+    #[test]
+    fn the_answer_of_the_last_attempt_is_published_although_it_asks_for_another() {
+        let last = Circumstances { attempts: 3, max_attempts: Some(3), ..at() };
+        assert!(is_ack(&decided(whole(503), last), 503));
+        let kind = decided(whole(503), Circumstances { max_attempts: Some(4), ..last });
+        assert!(matches!(kind, SettleKind::Retry { .. }));
+    }
+
+    #[test]
+    fn the_answer_after_which_no_other_attempt_can_start_in_time_is_published() {
+        let late = Circumstances { left: Duration::from_millis(400), ..at() };
+        assert!(is_ack(&decided(whole(429), late), 429));
+        assert!(is_ack(&decided(whole(429), Circumstances { left: Duration::ZERO, ..at() }), 429));
+    }
+
+    #[test]
+    fn a_fault_of_the_last_attempt_gives_up_and_one_before_is_tried_again() {
+        let last = Circumstances { attempts: 3, max_attempts: Some(3), ..at() };
+        let failure = Failure { code: FailureCode::CutBody, status: 0 };
+        assert_eq!(
+            decided(Err(Fault::CutBody), last),
+            SettleKind::Bury { outcome: Outcome::GaveUp, failure, answer: None }
+        );
+        let kind = decided(Err(Fault::CutBody), Circumstances { attempts: 2, ..last });
+        assert!(matches!(kind, SettleKind::Retry { failure: it, .. } if it == failure));
+    }
+
+    #[test]
+    fn a_fault_shortly_before_the_deadline_is_left_to_redis_to_end() {
+        let late = Circumstances { left: Duration::from_millis(100), ..at() };
+        assert!(delay(decided(Err(Fault::Reset), late)) >= Duration::from_millis(500));
+        let SettleKind::Retry { delay, .. } = after_deadline() else { panic!() };
+        assert!(delay >= Duration::from_secs(1), "beyond any doubt about the clocks");
+    }
+
+    #[test]
+    fn an_answer_that_is_too_large_is_buried_with_its_head_unless_it_is_tried_again() {
+        let kind = decided(Ok(Reply::TooLarge(answer(200))), at());
+        let failure = Failure { code: FailureCode::TooLarge, status: 200 };
+        let (_, head) = answer(200).stored();
+        let outcome = Outcome::AnswerTooLarge;
+        assert_eq!(kind, SettleKind::Bury { outcome, failure, answer: Some(head) });
+        let kind = decided(Ok(Reply::TooLarge(answer(500))), at());
+        assert!(matches!(kind, SettleKind::Retry { .. }));
+    }
+}

@@ -1,0 +1,277 @@
+//! The leases that this process holds, and who may end them.
+//!
+//! Holding is a value: a [`Claim`] is renewed for as long as it lives, and whatever ends a dispatch
+//! (a settle, an error, a panic) ends the renewal by dropping it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use holdfast_core::metrics;
+use holdfast_core::model::{Fence, Handle, QueueName};
+use tokio::sync::watch;
+
+/// Why a dispatch is to stop. The first reason counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The lease is not ours any more, or we can't be sure of it.
+    Lost,
+    /// Its caller wants it stopped.
+    Cancelled,
+    /// This process ends, and has waited long enough.
+    Drained,
+}
+
+/// Every lease that this process holds.
+#[derive(Debug)]
+pub(crate) struct Held {
+    leases: Mutex<Leases>,
+    /// The queue of each shard, as a place in `queues`.
+    queue_of: Vec<usize>,
+    queues: Vec<QueueName>,
+}
+
+#[derive(Debug)]
+struct Leases {
+    shards: Vec<HashMap<(Fence, Handle), Entry>>,
+    counts: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Counted from when the last accepted claim or renewal was sent: later, it may be another's.
+    sure_until: Instant,
+    /// A settle is under way: only its answer says what became of the lease.
+    settling: bool,
+    stop: watch::Sender<Option<Stop>>,
+}
+
+impl Held {
+    /// Nothing yet. `queue_of` has the queue of each shard.
+    pub(crate) fn new(queues: Vec<QueueName>, queue_of: Vec<usize>) -> Arc<Self> {
+        let shards = queue_of.iter().map(|_| HashMap::new()).collect();
+        let leases = Mutex::new(Leases { shards, counts: vec![0; queues.len()] });
+        Arc::new(Self { leases, queue_of, queues })
+    }
+
+    /// Takes a lease into care.
+    pub(crate) fn hold(
+        self: &Arc<Self>,
+        shard: usize,
+        owner: (Fence, Handle),
+        sure_until: Instant,
+    ) -> Claim {
+        let (stop, stopped) = watch::channel(None);
+        let mut leases = self.lock();
+        leases.shards[shard].insert(owner, Entry { sure_until, settling: false, stop });
+        self.count(&mut leases, shard, 1);
+        Claim { shard, owner, stopped, held: Arc::clone(self) }
+    }
+
+    /// What is to be renewed in a shard.
+    pub(crate) fn owners(&self, shard: usize) -> Vec<(Fence, Handle)> {
+        self.lock().shards[shard].keys().copied().collect()
+    }
+
+    /// A renewal was accepted.
+    pub(crate) fn renewed(&self, shard: usize, owner: &(Fence, Handle), sure_until: Instant) {
+        if let Some(entry) = self.lock().shards[shard].get_mut(owner) {
+            entry.sure_until = sure_until;
+        }
+    }
+
+    /// A renewal was refused.
+    pub(crate) fn lost(&self, shard: usize, owner: &(Fence, Handle)) {
+        if let Some(entry) = self.lock().shards[shard].get(owner) {
+            entry.lost();
+        }
+    }
+
+    /// Its caller wants it stopped.
+    pub(crate) fn cancel(&self, shard: usize, owner: &(Fence, Handle)) {
+        if let Some(entry) = self.lock().shards[shard].get(owner) {
+            entry.stop(Stop::Cancelled);
+        }
+    }
+
+    /// Gives up every lease that was not renewed in time by our own clock.
+    pub(crate) fn expire(&self, now: Instant) {
+        for entry in self.lock().shards.iter().flat_map(HashMap::values) {
+            if entry.sure_until <= now {
+                entry.lost();
+            }
+        }
+    }
+
+    /// Stops every dispatch: this process ends.
+    pub(crate) fn drain(&self) {
+        for entry in self.lock().shards.iter().flat_map(HashMap::values) {
+            entry.stop(Stop::Drained);
+        }
+    }
+
+    fn let_go(&self, shard: usize, owner: &(Fence, Handle)) {
+        let mut leases = self.lock();
+        if leases.shards[shard].remove(owner).is_some() {
+            self.count(&mut leases, shard, -1);
+        }
+    }
+
+    /// The gauge is set under the lock, or an older count could be the last to be told.
+    fn count(&self, leases: &mut Leases, shard: usize, by: isize) {
+        let queue = self.queue_of[shard];
+        leases.counts[queue] = leases.counts[queue].saturating_add_signed(by);
+        metrics::leases_held(self.queues[queue].as_str(), leases.counts[queue]);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Leases> {
+        // Whole also after a panic: every change is one insertion, removal or assignment.
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn stop(&self, why: Stop) {
+        self.stop.send_if_modified(|stop| {
+            let first = stop.is_none();
+            if first {
+                *stop = Some(why);
+            }
+            first
+        });
+    }
+
+    fn lost(&self) {
+        if !self.settling {
+            self.stop(Stop::Lost);
+        }
+    }
+}
+
+/// A request that this worker owns, for now. Dropped, it is no longer renewed.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    /// The shard it lies in, as a place among the shards of this worker.
+    pub(crate) shard: usize,
+    /// Proof of ownership, and what is owned.
+    pub(crate) owner: (Fence, Handle),
+    stopped: watch::Receiver<Option<Stop>>,
+    held: Arc<Held>,
+}
+
+impl Claim {
+    /// Ends when the dispatch is to stop, with the reason. May be dropped and called again.
+    pub(crate) async fn stopped(&mut self) -> Stop {
+        // The other end lives as long as this claim does.
+        match self.stopped.wait_for(Option::is_some).await.map(|stop| *stop) {
+            Ok(Some(stop)) => stop,
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Whether nothing more may be published under it, by our own clock or because we were told.
+    pub(crate) fn is_lost(&self) -> bool {
+        let sure_until = |entry: &Entry| entry.sure_until;
+        let until = self.held.lock().shards[self.shard].get(&self.owner).map(sure_until);
+        *self.stopped.borrow() == Some(Stop::Lost) || until.is_none_or(|it| it <= Instant::now())
+    }
+
+    /// From now on only the answer to its settle says what became of it.
+    pub(crate) fn settling(&self) {
+        if let Some(entry) = self.held.lock().shards[self.shard].get_mut(&self.owner) {
+            entry.settling = true;
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.held.let_go(self.shard, &self.owner);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use holdfast_core::model::Session;
+
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(15);
+
+    fn held() -> Arc<Held> {
+        Held::new(vec![QueueName::try_from("q").unwrap()], vec![0, 0])
+    }
+
+    fn owner(call: u64) -> (Fence, Handle) {
+        (Fence::new(Session::from([7; 8]), call), Handle::from([9; 32]))
+    }
+
+    fn stop_of(claim: &Claim) -> Option<Stop> {
+        *claim.stopped.borrow()
+    }
+
+    #[test]
+    fn a_dropped_claim_is_renewed_no_more() {
+        let held = held();
+        let claim = held.hold(1, owner(1), Instant::now() + LEASE);
+        assert_eq!(held.owners(1), [owner(1)]);
+        assert_eq!(held.owners(0), []);
+        drop(claim);
+        assert_eq!(held.owners(1), []);
+        assert_eq!(held.lock().counts, [0]);
+    }
+
+    #[test]
+    fn dropping_an_old_claim_keeps_a_new_one_of_the_same_request() {
+        let held = held();
+        let old = held.hold(0, owner(1), Instant::now() + LEASE);
+        let new = held.hold(0, owner(2), Instant::now() + LEASE);
+        drop(old);
+        assert_eq!(held.owners(0), [owner(2)]);
+        drop(new);
+    }
+
+    #[test]
+    fn a_failed_renewal_is_no_lost_lease_until_our_own_clock_says_so() {
+        let held = held();
+        let start = Instant::now();
+        let claim = held.hold(0, owner(1), start + LEASE);
+        held.expire(start + LEASE - Duration::from_millis(1));
+        assert_eq!((stop_of(&claim), claim.is_lost()), (None, false));
+        held.renewed(0, &owner(1), start + 2 * LEASE);
+        held.expire(start + LEASE);
+        assert_eq!(stop_of(&claim), None);
+        held.expire(start + 2 * LEASE);
+        assert_eq!((stop_of(&claim), claim.is_lost()), (Some(Stop::Lost), true));
+    }
+
+    #[test]
+    fn a_claim_whose_time_is_up_is_lost_before_anybody_said_so() {
+        assert!(held().hold(0, owner(1), Instant::now()).is_lost());
+    }
+
+    #[test]
+    fn lost_means_nothing_while_a_settle_is_unanswered() {
+        let held = held();
+        let claim = held.hold(0, owner(1), Instant::now());
+        claim.settling();
+        held.lost(0, &owner(1));
+        held.expire(Instant::now());
+        assert_eq!(stop_of(&claim), None);
+    }
+
+    #[tokio::test]
+    async fn the_first_reason_to_stop_counts() {
+        let held = held();
+        let mut claim = held.hold(0, owner(1), Instant::now() + LEASE);
+        held.cancel(0, &owner(2));
+        assert_eq!(stop_of(&claim), None, "another claim is meant");
+        held.cancel(0, &owner(1));
+        held.drain();
+        held.lost(0, &owner(1));
+        assert_eq!(claim.stopped().await, Stop::Cancelled);
+        assert_eq!(claim.stopped().await, Stop::Cancelled);
+    }
+}

@@ -1,0 +1,87 @@
+//! The queues that a worker serves, and their shards.
+
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use holdfast_core::keys::ShardKeys;
+use holdfast_core::metrics;
+use holdfast_core::model::QueueName;
+
+use crate::gateway::{FileError, Gateway, Target};
+
+/// A queue as its settings say.
+#[derive(Clone, Debug)]
+pub(crate) struct QueueConfig {
+    pub(crate) name: QueueName,
+    /// How many parts it has.
+    pub(crate) shards: NonZeroU32,
+    /// Where its requests go.
+    pub(crate) target: Target,
+    /// The path of a request that names none of its own.
+    pub(crate) path: String,
+    /// Attempts of a request; none: its deadline bounds them.
+    pub(crate) max_attempts: Option<u32>,
+    /// Calls at once; none: as many as there are slots.
+    pub(crate) concurrency: Option<usize>,
+}
+
+/// A queue that is served.
+pub(crate) struct Queue {
+    pub(crate) name: QueueName,
+    pub(crate) gateway: Gateway,
+    pub(crate) path: String,
+    pub(crate) max_attempts: Option<u32>,
+    calls: Mutex<usize>,
+}
+
+impl Queue {
+    /// Reads the files of its target.
+    pub(crate) fn open(config: &QueueConfig) -> Result<Self, FileError> {
+        Ok(Self {
+            name: config.name.clone(),
+            gateway: Gateway::open(config.target.clone())?,
+            path: config.path.clone(),
+            max_attempts: config.max_attempts,
+            calls: Mutex::default(),
+        })
+    }
+
+    /// Counts a call for as long as the value lives.
+    pub(crate) fn call(self: &Arc<Self>) -> Calling {
+        self.count(1);
+        Calling(Arc::clone(self))
+    }
+
+    /// The gauge is set under the lock, or an older count could be the last to be told.
+    fn count(&self, by: isize) {
+        // A number is whole whatever panicked.
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        *calls = calls.saturating_add_signed(by);
+        metrics::in_flight(self.name.as_str(), *calls);
+    }
+}
+
+/// A call under way.
+pub(crate) struct Calling(Arc<Queue>);
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        self.0.count(-1);
+    }
+}
+
+/// A shard of one of the queues.
+pub(crate) struct Shard {
+    pub(crate) keys: ShardKeys,
+    /// Its queue, as a place among the queues of this worker.
+    pub(crate) queue: usize,
+}
+
+/// The shards of all queues, one queue after another.
+pub(crate) fn shards(queues: &[QueueConfig]) -> Vec<Shard> {
+    let of = |(queue, config): (usize, &QueueConfig)| {
+        let keys = ShardKeys::all(&config.name, config.shards.get());
+        keys.into_iter().map(move |keys| Shard { keys, queue }).collect::<Vec<_>>()
+    };
+    queues.iter().enumerate().flat_map(of).collect()
+}

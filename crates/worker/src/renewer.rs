@@ -1,0 +1,203 @@
+//! Renews what is held, on a thread, a runtime and a connection of its own: a busy or stuck
+//! dispatch must not cost a lease.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use holdfast_core::model::{Fence, Handle};
+use holdfast_core::redis::OpenError;
+use holdfast_core::script::{MAX_ITEMS, Renew, RenewReply};
+use holdfast_core::{Chain, Redis, StoreError, metrics};
+use holdfast_runtime::Seldom;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, sleep_until};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::warn;
+
+use crate::backoff::Pauses;
+use crate::held::Held;
+use crate::pause::before_repeat;
+use crate::queue::Shard;
+use crate::told;
+
+/// How the leases of a worker are renewed.
+#[derive(Clone)]
+pub(crate) struct Plan {
+    pub(crate) held: Arc<Held>,
+    pub(crate) shards: Arc<[Shard]>,
+    pub(crate) lease: Duration,
+    /// How often.
+    pub(crate) every: Duration,
+}
+
+/// Renewing can't start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    /// No thread or runtime.
+    #[error("no thread to renew leases on")]
+    Thread(#[from] io::Error),
+    /// No connection.
+    #[error("no connection to renew leases on")]
+    Redis(#[from] OpenError),
+    /// It ended while starting.
+    #[error("the thread to renew leases on has ended")]
+    Ended,
+}
+
+/// Leases are renewed for as long as this lives.
+pub(crate) struct Renewing {
+    stop: CancellationToken,
+    ended: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Renewing {
+    /// Starts the thread, with a connection like `redis`.
+    pub(crate) async fn start(redis: Redis, plan: Plan) -> Result<Self, StartError> {
+        let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
+        let (started, starting) = oneshot::channel();
+        let (asked, guard) = (stop.clone(), ended.clone().drop_guard());
+        let renew = move || on_thread(&redis, plan, &asked, guard, started);
+        let thread = thread::Builder::new().name("renewer".to_owned()).spawn(renew)?;
+        let renewing = Self { stop, ended, thread: Some(thread) };
+        starting.await.map_err(|_| StartError::Ended)??;
+        Ok(renewing)
+    }
+
+    /// Returns when the thread has ended, which it does not do by itself.
+    pub(crate) async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+}
+
+impl Drop for Renewing {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            // It waits for nothing but this token; a panic has been logged by the hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn on_thread(
+    redis: &Redis,
+    plan: Plan,
+    stop: &CancellationToken,
+    _ended: DropGuard,
+    started: oneshot::Sender<Result<(), StartError>>,
+) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(err) => {
+            // Nobody listens any more: then nobody wants the thread.
+            let _ = started.send(Err(err.into()));
+            return;
+        }
+    };
+    runtime.block_on(async {
+        // Opened here, so that its tasks live on this runtime too.
+        let redis = match redis.another() {
+            Ok(redis) => redis,
+            Err(err) => {
+                let _ = started.send(Err(err.into()));
+                return;
+            }
+        };
+        let _ = started.send(Ok(()));
+        let mut loops = JoinSet::new();
+        for shard in 0..plan.shards.len() {
+            loops.spawn(renew_shard(redis.clone(), plan.clone(), shard));
+        }
+        loops.spawn(fence(plan));
+        tokio::select! {
+            () = stop.cancelled() => {}
+            // None of them ends but by a panic; without one of them no lease is safe.
+            _ = loops.join_next() => {}
+        }
+    });
+}
+
+/// Gives up what our own clock says is not ours any more. It looks often enough to be late by a
+/// small part of the lease only.
+async fn fence(plan: Plan) {
+    let often = (plan.lease / 50).clamp(Duration::from_millis(5), Duration::from_millis(250));
+    loop {
+        plan.held.expire(Instant::now());
+        sleep(often).await;
+    }
+}
+
+/// Renews the leases of one shard, round after round.
+async fn renew_shard(redis: Redis, plan: Plan, shard: usize) {
+    let warnings = Seldom::new(Duration::from_secs(10));
+    let mut planned = Instant::now();
+    loop {
+        planned += plan.every;
+        sleep_until(planned.into()).await;
+        let owners = plan.held.owners(shard);
+        if !owners.is_empty() {
+            metrics::renew_lag(planned.elapsed());
+        }
+        let mut whole = true;
+        for owners in owners.chunks(MAX_ITEMS) {
+            whole &= renew(&redis, &plan, shard, owners, &warnings).await;
+        }
+        if whole {
+            told::looped("renew");
+        }
+        // A round that took too long is not made up for by several at once.
+        planned = planned.max(Instant::now() - plan.every);
+    }
+}
+
+/// Renews some leases; whether Redis answered. No answer is no lost lease: it is asked again until
+/// the round is over, and then by the next one.
+async fn renew(
+    redis: &Redis,
+    plan: &Plan,
+    shard: usize,
+    owners: &[(Fence, Handle)],
+    warnings: &Seldom,
+) -> bool {
+    let started = Instant::now();
+    let renew = Renew { shard: &plan.shards[shard].keys, lease: plan.lease, held: owners };
+    let mut pauses = Pauses::default();
+    loop {
+        let sent = Instant::now();
+        match renew.run(redis).await {
+            Ok(replies) => {
+                for (owner, reply) in owners.iter().zip(replies) {
+                    note(plan, shard, owner, reply, sent);
+                }
+                return true;
+            }
+            Err(err) => warn_of(&err, warnings),
+        }
+        before_repeat(&mut pauses).await;
+        if started.elapsed() >= plan.every {
+            return false;
+        }
+    }
+}
+
+fn note(plan: &Plan, shard: usize, owner: &(Fence, Handle), reply: RenewReply, sent: Instant) {
+    let sure_until = |till: Duration| sent + till.min(plan.lease);
+    match reply {
+        RenewReply::Held(till) => plan.held.renewed(shard, owner, sure_until(till)),
+        RenewReply::Cancel(till) => {
+            plan.held.renewed(shard, owner, sure_until(till));
+            plan.held.cancel(shard, owner);
+        }
+        RenewReply::Lost => plan.held.lost(shard, owner),
+    }
+}
+
+fn warn_of(err: &StoreError, warnings: &Seldom) {
+    if let Some(held_back) = warnings.now() {
+        warn!(error = %Chain(err), held_back, "a renewal failed");
+    }
+}

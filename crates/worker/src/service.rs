@@ -1,0 +1,107 @@
+//! Puts the loops of a worker together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_core::Redis;
+use holdfast_core::model::QueueName;
+use holdfast_runtime::declare::Declaring;
+use holdfast_runtime::settings::{GRACE, GRACE_RESERVE};
+use holdfast_runtime::{BoxError, Health, Services, VERSION};
+use tokio::time::sleep;
+
+use crate::cancels::Cancels;
+use crate::claimer::Claimer;
+use crate::held::Held;
+use crate::queue::{self, Queue, Shard};
+use crate::worker::Worker;
+use crate::{Config, files};
+
+/// The part of the process's health that is not ready until the queues are declared.
+const PART: &str = "queues";
+
+/// A worker process: Redis, the ops port, and the loops.
+pub async fn start(config: Config) -> Result<Services, BoxError> {
+    let mut services = Services::new();
+    let redis = services.open_redis(&config.redis)?;
+    services.open_ops(config.ops_listen).await?;
+    spawn(&mut services, redis, config)?;
+    Ok(services)
+}
+
+/// Adds the loops of a worker to a process whose Redis is open.
+pub fn spawn(services: &mut Services, redis: Redis, config: Config) -> Result<(), BoxError> {
+    let queues = config.queues.iter().map(Queue::open).map(|queue| queue.map(Arc::new));
+    let queues: Arc<[Arc<Queue>]> = queues.collect::<Result<Vec<_>, _>>()?.into();
+    let shards: Arc<[Shard]> = queue::shards(&config.queues).into();
+    let names: Vec<QueueName> = config.queues.iter().map(|queue| queue.name.clone()).collect();
+    let held = Held::new(names, shards.iter().map(|shard| shard.queue).collect());
+    let claimer = Arc::new(Claimer::new(
+        redis.clone(),
+        config.lease,
+        Arc::clone(&held),
+        Arc::clone(&queues),
+        Arc::clone(&shards),
+    ));
+    let cancels = Cancels::open(&redis, &shards, Arc::clone(&held))?;
+    let told = row(&config);
+    let declaring = Declaring::new(redis.clone(), &config.declared, services.health().part(PART))
+        .with_worker(claimer.session(), told);
+    let worker = Worker {
+        redis,
+        claimer,
+        held,
+        queues: Arc::clone(&queues),
+        shards,
+        limits: config.queues.iter().map(|queue| queue.concurrency).collect(),
+        concurrency: config.concurrency,
+        renew: config.renew,
+        drain: config.drain,
+        hand_back: hand_back(config.drain),
+    };
+    let health = services.health().clone();
+    services.spawn("declare", |stop| declaring.run(stop));
+    services.spawn("cancels", |stop| cancels.run(stop));
+    services.spawn("files", |stop| files::run(queues, stop));
+    services.spawn("worker", |stop| async move {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = declared(&health) => {}
+        }
+        worker.run(stop).await
+    });
+    Ok(())
+}
+
+/// Nothing is claimed before the server has been looked at and the scripts know the queues' policy.
+async fn declared(health: &Health) {
+    while health.reasons().contains_key(PART) {
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// What the registry shows of this worker.
+fn row(config: &Config) -> String {
+    let Config { name, concurrency, .. } = config;
+    serde_json::json!({"name": name, "version": VERSION, "concurrency": concurrency}).to_string()
+}
+
+/// What the grace period leaves after the drain for handing back, with time to go.
+fn hand_back(drain: Duration) -> Duration {
+    let last = GRACE_RESERVE * 2 / 3;
+    GRACE.saturating_sub(drain).saturating_sub(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drain_and_hand_back_end_inside_the_grace_period() {
+        for drain in [Duration::ZERO, Duration::from_secs(25), GRACE - GRACE_RESERVE] {
+            let rest = GRACE - drain - hand_back(drain);
+            assert!(rest > Duration::from_secs(1), "the frame keeps a second for itself: {rest:?}");
+            assert!(hand_back(drain) > Duration::from_millis(500));
+        }
+    }
+}

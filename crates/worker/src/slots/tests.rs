@@ -1,0 +1,175 @@
+use super::*;
+
+const POLL: Duration = Duration::from_secs(1);
+
+fn slots(count: usize, limits: &[Option<usize>], queue_of: &[usize]) -> (Slots, Instant) {
+    let now = Instant::now();
+    (Slots::new(count, limits.iter().copied(), queue_of, now), now)
+}
+
+/// Answers an offer: so many leases, and no more to be had.
+fn brought(leases: usize) -> Brought {
+    Brought { leases, ..Brought::default() }
+}
+
+fn frees(offers: &[Offer]) -> Vec<(usize, usize)> {
+    offers.iter().map(|offer| (offer.shard, offer.free)).collect()
+}
+
+#[test]
+fn full_slots_claim_nothing_and_a_freed_one_asks_the_shard_that_had_more() {
+    let (mut slots, now) = slots(2, &[None], &[0]);
+    assert_eq!(frees(&slots.offer(now)), [(0, 2)]);
+    assert_eq!(slots.offer(now), [], "one claim in flight a shard");
+    slots.answered(0, Brought { more: true, ..brought(2) }, now, POLL);
+    assert_eq!(slots.offer(now + 9 * POLL), [], "no slot is free");
+    assert_eq!(slots.next_look(), None);
+    slots.finished(0, false);
+    assert_eq!(frees(&slots.offer(now)), [(0, 1)]);
+}
+
+#[test]
+fn an_empty_shard_is_left_alone_until_the_poll_the_bell_or_a_due_time() {
+    let (mut slots, now) = slots(4, &[None], &[0]);
+    slots.offer(now);
+    slots.answered(0, brought(0), now, POLL);
+    assert_eq!(slots.offer(now), []);
+    assert_eq!(slots.next_look(), Some(now + POLL));
+    assert_eq!(frees(&slots.offer(now + POLL)), [(0, 4)]);
+
+    let due = now + POLL / 2;
+    slots.answered(0, Brought { next_due: Some(due), ..brought(0) }, now, POLL);
+    assert_eq!(slots.next_look(), Some(due));
+    assert_eq!(slots.offer(due - POLL / 4), []);
+    assert!(slots.rang(0));
+    assert_eq!(frees(&slots.offer(due - POLL / 4)), [(0, 4)]);
+}
+
+#[test]
+fn something_due_later_than_the_poll_does_not_delay_it() {
+    let (mut slots, now) = slots(1, &[None], &[0]);
+    slots.offer(now);
+    slots.answered(0, Brought { next_due: Some(now + 9 * POLL), ..brought(0) }, now, POLL);
+    assert_eq!(slots.next_look(), Some(now + POLL));
+}
+
+#[test]
+fn free_slots_are_shared_out_starting_one_shard_further_each_time() {
+    let (mut slots, now) = slots(5, &[None], &[0, 0, 0]);
+    let mut first = Vec::new();
+    for round in 0..6 {
+        let offers = slots.offer(now + round * 10 * POLL);
+        assert_eq!(offers.iter().map(|offer| offer.free).sum::<usize>(), 5);
+        assert_eq!(offers.len(), 3);
+        first.push(offers[0].shard);
+        for offer in offers {
+            slots.answered(offer.shard, brought(0), now, POLL);
+        }
+    }
+    assert_eq!(first, [0, 1, 2, 0, 1, 2]);
+}
+
+#[test]
+fn a_single_slot_reaches_every_shard_in_turn() {
+    let (mut slots, now) = slots(1, &[None], &[0, 0, 0]);
+    let mut asked = Vec::new();
+    for _ in 0..3 {
+        let offers = slots.offer(now);
+        assert_eq!(offers.len(), 1);
+        asked.push(offers[0].shard);
+        slots.answered(offers[0].shard, brought(0), now, POLL);
+    }
+    asked.sort();
+    assert_eq!(asked, [0, 1, 2]);
+}
+
+#[test]
+fn a_queue_takes_no_more_than_its_own_limit_and_leaves_the_rest_to_others() {
+    let (mut slots, now) = slots(10, &[Some(2), None], &[0, 1]);
+    assert_eq!(frees(&slots.offer(now)), [(0, 2), (1, 8)]);
+    slots.answered(0, Brought { more: true, ..brought(2) }, now, POLL);
+    slots.answered(1, brought(0), now, POLL);
+    assert_eq!(slots.offer(now), []);
+    assert!(!slots.has_room(0));
+    assert!(!slots.rang(0), "put back: there is no room in this queue");
+    assert!(slots.rang(1));
+    slots.finished(0, false);
+    assert_eq!(frees(&slots.offer(now)), [(1, 8), (0, 1)]);
+}
+
+#[test]
+fn a_token_that_comes_too_late_is_put_back_unless_a_claim_is_under_way() {
+    let (mut slots, now) = slots(1, &[None], &[0, 0]);
+    slots.offer(now);
+    assert!(slots.rang(0), "its claim has the slot");
+    assert!(!slots.rang(1));
+    slots.answered(0, brought(1), now, POLL);
+    assert!(!slots.rang(0));
+}
+
+#[test]
+fn a_token_during_a_claim_makes_for_another_one() {
+    let (mut slots, now) = slots(4, &[None], &[0]);
+    slots.offer(now);
+    assert!(slots.rang(0));
+    slots.answered(0, brought(0), now, POLL);
+    assert_eq!(frees(&slots.offer(now)), [(0, 4)]);
+}
+
+#[test]
+fn one_claim_at_a_time_may_bring_a_suspect_and_none_while_one_is_held() {
+    let (mut slots, now) = slots(8, &[None], &[0, 0]);
+    let may = |offers: Vec<Offer>| -> Vec<bool> {
+        offers.iter().map(|offer| offer.may_take_suspect).collect()
+    };
+    assert_eq!(may(slots.offer(now)), [true, false]);
+    slots.answered(1, brought(0), now, POLL);
+    slots.answered(0, Brought { suspects: 1, ..brought(1) }, now, POLL);
+    assert_eq!(may(slots.offer(now + POLL)), [false, false]);
+    slots.answered(0, brought(0), now, POLL);
+    slots.answered(1, brought(0), now, POLL);
+    assert_eq!(slots.offer(now), []);
+
+    slots.finished(0, true);
+    let after = slots.offer(now);
+    assert_eq!(after.len(), 2, "both may have suspects that they could not give before");
+    assert_eq!(may(after).iter().filter(|may| **may).count(), 1);
+}
+
+#[test]
+fn an_ordinary_dispatch_that_ends_frees_no_suspect() {
+    let (mut slots, now) = slots(8, &[None], &[0]);
+    slots.offer(now);
+    slots.answered(0, Brought { suspects: 1, ..brought(2) }, now, POLL);
+    slots.finished(0, false);
+    assert!(!slots.offer(now + POLL)[0].may_take_suspect);
+}
+
+#[test]
+fn no_offer_is_larger_than_a_call_may_be() {
+    let (mut slots, now) = slots(1000, &[None], &[0]);
+    assert_eq!(frees(&slots.offer(now)), [(0, MAX_ITEMS)]);
+    slots.answered(0, Brought { more: true, ..brought(MAX_ITEMS) }, now, POLL);
+    assert_eq!(frees(&slots.offer(now)), [(0, MAX_ITEMS)]);
+}
+
+#[test]
+fn slots_are_neither_lost_nor_invented() {
+    let (mut slots, now) = slots(7, &[Some(5), None], &[0, 0, 1]);
+    let mut running: Vec<usize> = Vec::new();
+    for step in 0..500_usize {
+        for offer in slots.offer(now + POLL * step as u32) {
+            let leases = (step * 7 + offer.shard) % (offer.free + 1);
+            running.extend(std::iter::repeat_n(offer.shard, leases));
+            slots.answered(offer.shard, brought(leases), now, POLL);
+        }
+        assert_eq!(slots.free + running.len(), 7);
+        let of_first = running.iter().filter(|shard| **shard < 2).count();
+        assert_eq!(slots.queues[0].room + of_first, 5);
+        for _ in 0..step % 4 {
+            if let Some(shard) = running.pop() {
+                slots.finished(shard, false);
+            }
+        }
+    }
+}

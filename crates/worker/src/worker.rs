@@ -1,0 +1,232 @@
+//! The loop that gives free slots work, and the drain.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdfast_core::Redis;
+use holdfast_core::keys::ShardKeys;
+use rand::RngExt;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use crate::attempt;
+use crate::bell::{self, Room, Waiter};
+use crate::claimer::{Answered, Claimer, Work};
+use crate::held::Held;
+use crate::queue::{Queue, Shard};
+use crate::renewer::{Plan, Renewing, StartError};
+use crate::settler::{self, Settler};
+use crate::slots::Slots;
+
+/// How long a shard is left alone if nothing calls for it: somewhere in here, so that many workers
+/// don't look all at once.
+const POLL: std::ops::Range<Duration> = Duration::from_secs(1)..Duration::from_secs(2);
+
+/// How long unanswered claims are waited for when the process ends: what they may have leased is
+/// handed back at once instead of lapsing.
+const LAST_CLAIMS: Duration = Duration::from_secs(5);
+
+/// What runs in a dispatch.
+struct Running {
+    shard: usize,
+    is_suspect: bool,
+}
+
+/// Why a worker can't go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Broken {
+    /// It could not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// A connection of its own can't be set up.
+    #[error(transparent)]
+    Redis(#[from] holdfast_core::redis::OpenError),
+    /// One of its loops has ended, which none does by itself.
+    #[error("the {0} loop has ended")]
+    Ended(&'static str),
+}
+
+/// A worker process, without what stands around it.
+pub(crate) struct Worker {
+    pub(crate) redis: Redis,
+    pub(crate) claimer: Arc<Claimer>,
+    pub(crate) held: Arc<Held>,
+    pub(crate) queues: Arc<[Arc<Queue>]>,
+    pub(crate) shards: Arc<[Shard]>,
+    /// The most calls at once of each queue.
+    pub(crate) limits: Vec<Option<usize>>,
+    pub(crate) concurrency: usize,
+    pub(crate) renew: Duration,
+    pub(crate) drain: Duration,
+    /// For handing back what the drain did not finish.
+    pub(crate) hand_back: Duration,
+}
+
+impl Worker {
+    /// Works until `stop`, then finishes or hands back what it has claimed.
+    pub(crate) async fn run(self, stop: CancellationToken) -> Result<(), Broken> {
+        let lease = self.claimer.lease;
+        let (held, shards) = (Arc::clone(&self.held), Arc::clone(&self.shards));
+        let plan = Plan { held, shards, lease, every: self.renew };
+        // Dropped after the drain, so that no lease lapses meanwhile.
+        let renewing = Renewing::start(self.redis.clone(), plan).await?;
+        let mut desk = Desk::open(&self)?;
+        let worked = desk.work(&self, &renewing, &stop).await;
+        desk.finish(&self).await;
+        worked
+    }
+}
+
+/// What changes while a worker works.
+struct Desk {
+    slots: Slots,
+    claims: JoinSet<Answered>,
+    attempts: JoinSet<()>,
+    running: HashMap<Id, Running>,
+    settler: Settler,
+    writers: JoinSet<()>,
+    waiters: JoinSet<()>,
+    room: watch::Sender<Room>,
+    rang: mpsc::Receiver<usize>,
+    /// Tokens on their way back.
+    tokens: JoinSet<()>,
+}
+
+impl Desk {
+    fn open(worker: &Worker) -> Result<Self, Broken> {
+        let queue_of: Vec<usize> = worker.shards.iter().map(|shard| shard.queue).collect();
+        let limits = worker.limits.iter().copied();
+        let slots = Slots::new(worker.concurrency, limits, &queue_of, Instant::now());
+        let keys: Vec<ShardKeys> = worker.shards.iter().map(|shard| shard.keys.clone()).collect();
+        let (settler, writers) = settler::open(&worker.redis, &keys);
+        let (room, seen) = watch::channel(vec![false; keys.len()].into());
+        let (rings, rang) = mpsc::channel(keys.len().max(1));
+        let mut waiters = JoinSet::new();
+        for waiter in Waiter::open(&worker.redis, &worker.shards)? {
+            waiters.spawn(waiter.run(seen.clone(), rings.clone()));
+        }
+        Ok(Self {
+            slots,
+            claims: JoinSet::new(),
+            attempts: JoinSet::new(),
+            running: HashMap::new(),
+            settler,
+            writers: writers.into_iter().map(settler::Writer::run).collect(),
+            waiters,
+            room,
+            rang,
+            tokens: JoinSet::new(),
+        })
+    }
+
+    /// Claims for every free slot and dispatches what comes, until `stop`.
+    async fn work(
+        &mut self,
+        worker: &Worker,
+        renewing: &Renewing,
+        stop: &CancellationToken,
+    ) -> Result<(), Broken> {
+        loop {
+            for offer in self.slots.offer(Instant::now()) {
+                self.claims.spawn(Arc::clone(&worker.claimer).claim(offer));
+            }
+            self.tell_room();
+            let look = self.slots.next_look();
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                () = renewing.ended() => return Err(Broken::Ended("renew")),
+                Some(_) = self.writers.join_next() => return Err(Broken::Ended("settle")),
+                Some(_) = self.waiters.join_next() => return Err(Broken::Ended("bell")),
+                Some(ended) = self.attempts.join_next_with_id() => self.ended(ended),
+                Some(answered) = self.claims.join_next() => {
+                    let Ok(answered) = answered else { return Err(Broken::Ended("claim")) };
+                    self.answered(worker, answered);
+                }
+                Some(shard) = self.rang.recv() => self.token(worker, shard),
+                Some(_) = self.tokens.join_next() => {}
+                () = sleep_until(look.unwrap_or_else(Instant::now).into()), if look.is_some() => {}
+            }
+        }
+    }
+
+    /// Wakes the waiters when a slot is free, and keeps them from waiting when none is.
+    fn tell_room(&self) {
+        let shards = self.room.borrow().len();
+        let room: Room = (0..shards).map(|shard| self.slots.has_room(shard)).collect();
+        self.room.send_if_modified(|told| {
+            let changed = *told != room;
+            *told = room;
+            changed
+        });
+    }
+
+    fn token(&mut self, worker: &Worker, shard: usize) {
+        if !self.slots.rang(shard) {
+            let keys = worker.shards[shard].keys.clone();
+            self.tokens.spawn(bell::put_back(worker.redis.clone(), keys));
+        }
+    }
+
+    fn answered(&mut self, worker: &Worker, answered: Answered) {
+        let Answered { shard, brought, work } = answered;
+        let poll = rand::rng().random_range(POLL);
+        self.slots.answered(shard, brought, Instant::now(), poll);
+        for work in work {
+            let queue = Arc::clone(&worker.queues[worker.shards[shard].queue]);
+            let running = Running { shard, is_suspect: work.is_suspect() };
+            let attempt = attempt::run(work, queue, self.settler.clone());
+            self.running.insert(self.attempts.spawn(attempt).id(), running);
+        }
+    }
+
+    /// A dispatch is over, also by a panic: then its lease lapses, but its slot is free.
+    fn ended(&mut self, ended: Result<(Id, ()), JoinError>) {
+        let id = match ended {
+            Ok((id, ())) => id,
+            Err(err) => {
+                error!("a dispatch panicked: its lease is left to lapse");
+                err.id()
+            }
+        };
+        if let Some(Running { shard, is_suspect }) = self.running.remove(&id) {
+            self.slots.finished(shard, is_suspect);
+        }
+    }
+
+    /// Finishes what runs, as far as the drain allows, and hands back the rest.
+    async fn finish(&mut self, worker: &Worker) {
+        self.waiters.abort_all();
+        info!(running = self.attempts.len(), "stopped claiming");
+        let late = sleep(worker.drain);
+        tokio::pin!(late);
+        let claims_late = sleep(worker.drain.min(LAST_CLAIMS));
+        tokio::pin!(claims_late);
+        while !self.attempts.is_empty() || !self.claims.is_empty() {
+            tokio::select! {
+                () = &mut late => break,
+                () = &mut claims_late, if !self.claims.is_empty() => self.claims.abort_all(),
+                Some(_) = self.attempts.join_next() => {}
+                Some(answered) = self.claims.join_next() => self.hand_back(answered),
+            }
+        }
+        // Each of the rest aborts its call and hands its request back.
+        worker.held.drain();
+        let all = async { while self.attempts.join_next().await.is_some() {} };
+        if timeout(worker.hand_back, all).await.is_err() {
+            warn!(left = self.attempts.len(), "not handed back in time: left to lapse");
+        }
+    }
+
+    /// A claim that was under way when the process was told to end: nothing of it is dispatched.
+    fn hand_back(&mut self, answered: Result<Answered, JoinError>) {
+        let work: Vec<Work> = answered.map(|answered| answered.work).unwrap_or_default();
+        for work in work {
+            self.attempts.spawn(attempt::hand_back(work, self.settler.clone()));
+        }
+    }
+}
