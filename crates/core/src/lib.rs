@@ -11,6 +11,7 @@
 
 pub mod clock;
 pub mod error;
+pub mod inspect;
 pub mod keys;
 pub mod metrics;
 pub mod model;
