@@ -72,11 +72,6 @@ impl<I, A> Job<I, A> {
         // A caller that left wants nothing.
         let _ = self.answer.send(answer);
     }
-
-    /// Whether the caller has stopped waiting.
-    pub(crate) fn is_deserted(&self) -> bool {
-        self.answer.is_closed()
-    }
 }
 
 /// Decides once, for both sides, who was first: the call that takes the item, or the caller that leaves.
@@ -127,24 +122,29 @@ impl Drop for Leaving {
 }
 
 impl<I, A> Inbox<I, A> {
-    /// Waits for a job, and gives it with all that wait beside it and fit into one call.
+    /// Waits until somebody waits for a call. False when nobody can come any more.
+    pub(crate) async fn wait(&mut self) -> bool {
+        if self.next.is_none() {
+            self.next = self.jobs.recv().await;
+        }
+        self.next.is_some()
+    }
+
+    /// Takes those who wait now and fit into one call. From here on their items count as sent.
     ///
-    /// None when no caller can come any more.
-    pub(crate) async fn next(&mut self) -> Option<Vec<Job<I, A>>> {
+    /// May be empty: callers leave.
+    pub(crate) fn take(&mut self) -> Vec<Job<I, A>> {
         let mut group = Vec::new();
         let mut bytes = 0_usize;
-        while group.is_empty() {
-            let first = match self.next.take() {
-                Some(job) => job,
-                None => self.jobs.recv().await?,
-            };
-            self.add(first, &mut group, &mut bytes);
-        }
-        while group.len() < self.bounds.items && self.next.is_none() {
-            let Ok(job) = self.jobs.try_recv() else { break };
+        while group.len() < self.bounds.items {
+            let job = self.next.take().or_else(|| self.jobs.try_recv().ok());
+            let Some(job) = job else { break };
             self.add(job, &mut group, &mut bytes);
+            if self.next.is_some() {
+                break;
+            }
         }
-        Some(group)
+        group
     }
 
     /// Takes a job into the group, unless its caller left; keeps it for the next where it does not fit.
@@ -188,13 +188,19 @@ mod tests {
     }
 
     async fn next_items(inbox: &mut Inbox<usize, usize>) -> Vec<usize> {
-        let group = inbox.next().await.unwrap();
+        assert!(inbox.wait().await);
+        let group = inbox.take();
         let items = group.iter().map(|job| job.item).collect();
         for job in group {
             let item = job.item;
             job.answer(item * 10);
         }
         items
+    }
+
+    async fn taken(inbox: &mut Inbox<usize, usize>) -> Vec<Job<usize, usize>> {
+        assert!(inbox.wait().await);
+        inbox.take()
     }
 
     #[tokio::test]
@@ -224,22 +230,24 @@ mod tests {
         let (batcher, mut inbox) = sides(bounds);
         assert_eq!(batcher.ask(7, 1).await, Err(Unanswered::NotSent));
         drop(batcher);
-        assert!(inbox.next().await.is_none(), "the job that nobody waits for is passed over");
+        assert!(inbox.wait().await);
+        assert!(inbox.take().is_empty(), "the job that nobody waits for is passed over");
+        assert!(!inbox.wait().await, "nobody can come any more");
     }
 
     #[tokio::test]
     async fn what_was_sent_and_not_answered_is_told_apart() {
         let bounds = Bounds { patience: Duration::from_millis(10), ..BOUNDS };
         let (batcher, mut inbox) = sides(bounds);
-        let (answer, group) = tokio::join!(batcher.ask(7, 1), inbox.next());
+        let (answer, group) = tokio::join!(batcher.ask(7, 1), taken(&mut inbox));
         assert_eq!(answer, Err(Unanswered::Sent));
-        assert!(group.unwrap()[0].is_deserted());
+        assert_eq!(group.len(), 1);
     }
 
     #[tokio::test]
     async fn a_dropped_call_leaves_its_callers_with_sent_at_once() {
         let (batcher, mut inbox) = sides(BOUNDS);
-        let (answer, ()) = tokio::join!(batcher.ask(7, 1), async { drop(inbox.next().await) });
+        let (answer, ()) = tokio::join!(batcher.ask(7, 1), async { drop(taken(&mut inbox).await) });
         assert_eq!(answer, Err(Unanswered::Sent));
     }
 
@@ -248,13 +256,7 @@ mod tests {
         let mut sides = sides(BOUNDS);
         let mut callers = ask_all(&sides, &[1]).await;
         callers.shutdown().await;
-        let _others = {
-            let batcher = Arc::clone(&sides.0);
-            let mut others = JoinSet::new();
-            others.spawn(async move { batcher.ask(5, 1).await });
-            others
-        };
-        assert_eq!(next_items(&mut sides.1).await, [5]);
+        assert!(taken(&mut sides.1).await.is_empty());
     }
 
     #[tokio::test]

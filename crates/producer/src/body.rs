@@ -1,27 +1,19 @@
-//! Reads the body of a submit within limits of type, size, time and memory.
+//! Reads the body of a submit within limits of type, size and memory.
+//!
+//! The time that a body may take is limited below, for every listener of the process alike.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use bytes::{Bytes, BytesMut};
+use holdfast_runtime::serve::BodyTimeout;
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
 
 use crate::problem::{Kind, Problem};
-
-/// How much one body may be and take.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// The most bytes.
-    pub(crate) bytes: usize,
-    /// The longest time until its last byte.
-    pub(crate) time: Duration,
-}
 
 /// A body, and its share of the memory for bodies: free again when dropped.
 #[derive(Debug)]
@@ -30,32 +22,23 @@ pub(crate) struct Held {
     pub(crate) share: OwnedSemaphorePermit,
 }
 
-/// Reads a body whole. `memory` has one permit a byte for all bodies that are in the process.
+/// Reads a body of at most `limit` bytes whole. `memory` has one permit a byte for all bodies that
+/// are in the process.
 pub(crate) async fn read(
-    body: Body,
-    limits: Limits,
+    mut body: Body,
+    limit: usize,
     memory: &Arc<Semaphore>,
 ) -> Result<Held, Problem> {
-    if body.size_hint().lower() > limits.bytes as u64 {
-        return Err(too_large(limits));
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_large(limit));
     }
-    timeout(limits.time, collect(body, limits, memory)).await.unwrap_or_else(|_| {
-        let seconds = limits.time.as_secs();
-        let detail = format!("the whole body must come within {seconds} s");
-        Err(Problem::new(Kind::RequestTimeout, detail))
-    })
-}
-
-async fn collect(mut body: Body, limits: Limits, memory: &Arc<Semaphore>) -> Result<Held, Problem> {
     let mut share = take(memory, 0)?;
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        // The caller left, or broke the rules of HTTP: in most cases nobody hears this.
-        let cut = |_| Problem::new(Kind::InvalidItem, "the body ended before its announced length");
-        let Ok(data) = frame.map_err(cut)?.into_data() else { continue };
-        if first.len() + rest.len() + data.len() > limits.bytes {
-            return Err(too_large(limits));
+        let Ok(data) = frame.map_err(unfinished)?.into_data() else { continue };
+        if first.len() + rest.len() + data.len() > limit {
+            return Err(too_large(limit));
         }
         share.merge(take(memory, data.len())?);
         if first.is_empty() {
@@ -83,9 +66,18 @@ fn take(memory: &Arc<Semaphore>, bytes: usize) -> Result<OwnedSemaphorePermit, P
         })
 }
 
-fn too_large(limits: Limits) -> Problem {
-    Problem::new(Kind::BodyTooLarge, format!("a body here has at most {} bytes", limits.bytes))
-        .with("limit", limits.bytes)
+/// The body did not come to its end.
+fn unfinished(err: axum::Error) -> Problem {
+    if BodyTimeout::caused(&err) {
+        return Problem::new(Kind::RequestTimeout, "the body did not come whole in time");
+    }
+    // The caller left, or broke the rules of HTTP: in most cases nobody hears this.
+    Problem::new(Kind::InvalidItem, "the body ended before its announced length")
+}
+
+fn too_large(limit: usize) -> Problem {
+    Problem::new(Kind::BodyTooLarge, format!("a body here has at most {limit} bytes"))
+        .with("limit", limit)
 }
 
 /// Refuses a body that does not say it is JSON in UTF-8, as it is.

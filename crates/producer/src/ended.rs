@@ -5,10 +5,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use holdfast_core::model::{Generation, Key};
 use tokio::sync::oneshot;
 
 /// Key and generation, as a message of the `ended` channel names them.
-pub(crate) const NAME: usize = 24;
+const NAME: usize = 24;
 
 /// The generations that somebody waits for.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +25,8 @@ struct Waiting {
 
 impl Ended {
     /// Waits from now on: what ends after this call is not missed.
-    pub(crate) fn watch(&self, name: [u8; NAME]) -> Watch {
+    pub(crate) fn watch(&self, key: Key, generation: Generation) -> Watch {
+        let name = name_of(key, generation);
         let (sender, woken) = oneshot::channel();
         let mut waiting = self.lock();
         waiting.last += 1;
@@ -44,10 +46,25 @@ impl Ended {
         }
     }
 
+    /// Wakes all: something may have ended that nobody told.
+    pub(crate) fn wake_all(&self) {
+        for caller in self.lock().callers.drain().flat_map(|(_, callers)| callers.into_values()) {
+            // A caller that just left needs no waking.
+            let _ = caller.send(());
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         // Every change is one insert or one removal: the maps are whole after any panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn name_of(key: Key, generation: Generation) -> [u8; NAME] {
+    let mut name = [0; NAME];
+    name[..16].copy_from_slice(key.as_bytes());
+    name[16..].copy_from_slice(generation.as_bytes());
+    name
 }
 
 /// One caller's place; dropped, it waits no more.
@@ -97,11 +114,15 @@ mod tests {
         [letter; NAME]
     }
 
+    fn watch(ended: &Ended, letter: u8) -> Watch {
+        ended.watch(Key::from([letter; 16]), Generation::from([letter; 8]))
+    }
+
     #[tokio::test]
     async fn all_who_wait_for_one_end_are_woken_and_nobody_else() {
         let ended = Ended::default();
-        let mut watches = [ended.watch(name(1)), ended.watch(name(1)), ended.watch(name(2))];
-        let mut other = ended.watch(name(3));
+        let mut watches = [watch(&ended, 1), watch(&ended, 1), watch(&ended, 2)];
+        let mut other = watch(&ended, 3);
         ended.wake(&[name(1), name(2)].concat());
         for watch in &mut watches {
             timeout(SOON, watch.woken()).await.unwrap();
@@ -112,16 +133,27 @@ mod tests {
     #[tokio::test]
     async fn an_end_that_is_told_before_the_wait_begins_is_not_missed() {
         let ended = Ended::default();
-        let mut watch = ended.watch(name(1));
+        let mut watch = watch(&ended, 1);
         ended.wake(&name(1));
         timeout(SOON, watch.woken()).await.unwrap();
         assert!(timeout(SHORT, watch.woken()).await.is_err(), "and is told once");
     }
 
+    #[tokio::test]
+    async fn all_are_woken_when_something_may_have_been_missed() {
+        let ended = Ended::default();
+        let mut watches = [watch(&ended, 1), watch(&ended, 2)];
+        ended.wake_all();
+        for watch in &mut watches {
+            timeout(SOON, watch.woken()).await.unwrap();
+        }
+        assert!(ended.lock().callers.is_empty());
+    }
+
     #[test]
     fn who_leaves_is_forgotten() {
         let ended = Ended::default();
-        let (first, second) = (ended.watch(name(1)), ended.watch(name(1)));
+        let (first, second) = (watch(&ended, 1), watch(&ended, 1));
         drop(first);
         assert_eq!(ended.lock().callers[&name(1)].len(), 1);
         drop(second);
@@ -131,7 +163,7 @@ mod tests {
     #[test]
     fn a_message_of_another_shape_harms_nobody() {
         let ended = Ended::default();
-        let _watch = ended.watch(name(1));
+        let _watch = watch(&ended, 1);
         ended.wake(b"");
         ended.wake(&[1; NAME - 1]);
         ended.wake(&[[2; NAME].as_slice(), &[1; 5]].concat());

@@ -1,11 +1,36 @@
 //! The HTTP API: submit, status, result, cancel.
+//!
+//! # Reading order
+//!
+//! 1. `api`: the routes. `requests`, `result` and `queues` hold their handlers, `path`, `query`, `prefer` and `body`
+//!    read what a caller says, `item` what it submits.
+//! 2. `admission` and `lookup`: the two calls that travel together, by way of `batcher`.
+//! 3. `wait` and `ended`: long polls.
+//! 4. `problem`: every refusal.
+//! 5. `producer`: how the parts are put together.
 
+mod admission;
+mod api;
+mod app;
 mod batcher;
 mod body;
+mod config;
 mod depth;
 mod ended;
 mod id;
 mod item;
+mod lookup;
+mod path;
 mod prefer;
 mod problem;
+mod producer;
 mod query;
+mod queues;
+mod requests;
+mod result;
+mod status;
+mod store;
+mod wait;
+
+pub use config::Config;
+pub use producer::start;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::query::seconds;
 
@@ -35,6 +35,13 @@ fn wait_of(preference: &str) -> Option<Duration> {
     let value = value.trim();
     let bare = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value);
     seconds(bare)
+}
+
+/// The value of `Preference-Applied` for a wait that was granted.
+pub(crate) fn applied(wait: Duration) -> HeaderValue {
+    // Digits and letters only: always a header.
+    HeaderValue::try_from(format!("wait={}", wait.as_secs()))
+        .unwrap_or_else(|_| HeaderValue::from_static("wait"))
 }
 
 #[cfg(test)]

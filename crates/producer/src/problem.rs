@@ -8,13 +8,13 @@ mod kind;
 use std::borrow::Cow;
 
 use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub(crate) use self::kind::Kind;
-use crate::item::ItemError;
+use crate::item::{ItemError, TimeFault};
 
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
@@ -24,24 +24,17 @@ pub(crate) struct Problem {
     kind: Kind,
     detail: Cow<'static, str>,
     members: Map<String, Value>,
-    headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Problem {
     /// A problem in words that are all our own.
     pub(crate) fn new(kind: Kind, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, detail: detail.into(), members: Map::new(), headers: Vec::new() }
+        Self { kind, detail: detail.into(), members: Map::new() }
     }
 
     /// Adds a member that a program can read.
     pub(crate) fn with(mut self, member: &'static str, value: impl Into<Value>) -> Self {
         self.members.insert(member.to_owned(), value.into());
-        self
-    }
-
-    /// Adds a header to the response.
-    pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.headers.push((name, value));
         self
     }
 
@@ -69,7 +62,6 @@ impl Problem {
         if self.kind.closes() {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        headers.extend(self.headers);
         response
     }
 }
@@ -96,6 +88,7 @@ impl From<ItemError> for Problem {
         let kind = match err {
             ItemError::TooDeep => Kind::TooDeep,
             ItemError::BadId => Kind::InvalidId,
+            ItemError::Time { fault: TimeFault::Past, .. } => Kind::DeadlinePassed,
             ItemError::Time { .. }
             | ItemError::NotBeforeDeadline
             | ItemError::DeadlineAndTimeout => Kind::InvalidDeadline,

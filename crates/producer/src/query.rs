@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use crate::problem::{Kind, Problem};
+use holdfast_core::model::Generation;
 
-/// A generation as it is shown outside.
-const GENERATION_DIGITS: usize = 16;
+use crate::problem::{Kind, Problem};
 
 /// What a caller asks for beside the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,7 +12,7 @@ pub(crate) struct Query {
     /// How long to wait for an end.
     pub(crate) wait: Option<Duration>,
     /// The one generation that is meant.
-    pub(crate) generation: Option<u64>,
+    pub(crate) generation: Option<Generation>,
 }
 
 /// Which of the parameters a route knows.
@@ -54,15 +53,11 @@ fn wait(value: &str) -> Result<Duration, Problem> {
     })
 }
 
-fn generation(value: &str) -> Result<u64, Problem> {
-    let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    Some(value)
-        .filter(|value| value.len() == GENERATION_DIGITS && value.bytes().all(hex))
-        .and_then(|value| u64::from_str_radix(value, 16).ok())
-        .ok_or_else(|| {
-            refused("generation must be 16 hex digits in lower case, as a submit answered them")
-                .with("parameter", "generation")
-        })
+fn generation(value: &str) -> Result<Generation, Problem> {
+    value.parse().map_err(|_| {
+        refused("generation must be 16 hex digits, as a submit answered them")
+            .with("parameter", "generation")
+    })
 }
 
 /// Reads seconds in digits; what is too large to count is as long as can be.
@@ -112,8 +107,9 @@ mod tests {
     #[test]
     fn a_generation_is_the_16_digits_that_a_submit_answered() {
         let read = parse("generation=00000000000000ff&wait=1");
-        assert_eq!(read.and_then(|it| it.generation), Some(255));
-        for value in ["", "ff", "00000000000000FF", "+000000000000001", "00000000000000ff0"] {
+        let expected = Generation::from([0, 0, 0, 0, 0, 0, 0, 255]);
+        assert_eq!(read.and_then(|it| it.generation), Some(expected));
+        for value in ["", "ff", "00000000000000fg", "+000000000000001", "00000000000000ff0"] {
             assert_eq!(parse(&format!("generation={value}")), None, "{value}");
         }
     }

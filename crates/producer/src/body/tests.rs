@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 
-const LIMITS: Limits = Limits { bytes: 10, time: Duration::from_secs(60) };
+const LIMIT: usize = 10;
 
 fn memory(bytes: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(bytes))
@@ -28,6 +28,22 @@ impl hyper::body::Body for ByHand {
     }
 }
 
+/// A body that breaks after its first part.
+struct Broken(Option<Bytes>);
+
+impl hyper::body::Body for Broken {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        let part = self.0.take().map(Frame::data);
+        Poll::Ready(Some(part.ok_or_else(|| std::io::ErrorKind::ConnectionReset.into())))
+    }
+}
+
 fn in_parts(parts: &[&'static str]) -> Body {
     let (sender, receiver) = mpsc::unbounded_channel();
     for part in parts {
@@ -36,16 +52,16 @@ fn in_parts(parts: &[&'static str]) -> Body {
     Body::new(ByHand(receiver))
 }
 
-async fn refusal(body: Body, limits: Limits, memory: &Arc<Semaphore>) -> Kind {
-    read(body, limits, memory).await.unwrap_err().kind()
+async fn refusal(body: Body, memory: &Arc<Semaphore>) -> Kind {
+    read(body, LIMIT, memory).await.unwrap_err().kind()
 }
 
 #[tokio::test]
 async fn a_body_comes_whole_in_one_part_or_in_many() {
     let memory = memory(100);
-    let one = read(Body::from("0123456789"), LIMITS, &memory).await.unwrap();
-    let many = read(in_parts(&["01", "2345", "", "6789"]), LIMITS, &memory).await.unwrap();
-    let none = read(Body::empty(), LIMITS, &memory).await.unwrap();
+    let one = read(Body::from("0123456789"), LIMIT, &memory).await.unwrap();
+    let many = read(in_parts(&["01", "2345", "", "6789"]), LIMIT, &memory).await.unwrap();
+    let none = read(Body::empty(), LIMIT, &memory).await.unwrap();
     assert_eq!((&one.bytes[..], &many.bytes[..]), (&b"0123456789"[..], &b"0123456789"[..]));
     assert!(none.bytes.is_empty());
 }
@@ -53,31 +69,29 @@ async fn a_body_comes_whole_in_one_part_or_in_many() {
 #[tokio::test]
 async fn a_body_above_the_limit_is_refused_announced_or_not() {
     let memory = memory(100);
-    assert_eq!(refusal(Body::from("0123456789x"), LIMITS, &memory).await, Kind::BodyTooLarge);
+    assert_eq!(refusal(Body::from("0123456789x"), &memory).await, Kind::BodyTooLarge);
     let parts = in_parts(&["01234", "56789", "x"]);
-    assert_eq!(refusal(parts, LIMITS, &memory).await, Kind::BodyTooLarge);
+    assert_eq!(refusal(parts, &memory).await, Kind::BodyTooLarge);
     assert_eq!(memory.available_permits(), 100, "a refused body holds no memory");
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_end_in_time_is_given_up() {
-    let (sender, receiver) = mpsc::unbounded_channel();
-    sender.send("01234").unwrap();
+async fn a_body_that_is_cut_is_no_item_and_holds_no_memory() {
+    let broken = Broken(Some(Bytes::from_static(b"01")));
     let memory = memory(100);
-    let limits = Limits { time: Duration::from_millis(20), ..LIMITS };
-    assert_eq!(refusal(Body::new(ByHand(receiver)), limits, &memory).await, Kind::RequestTimeout);
+    assert_eq!(refusal(Body::new(broken), &memory).await, Kind::InvalidItem);
     assert_eq!(memory.available_permits(), 100);
 }
 
 #[tokio::test]
 async fn memory_is_shared_by_all_bodies_and_given_back_with_each() {
     let memory = memory(12);
-    let first = read(Body::from("01234567"), LIMITS, &memory).await.unwrap();
+    let first = read(Body::from("01234567"), LIMIT, &memory).await.unwrap();
     assert_eq!(memory.available_permits(), 4);
-    assert_eq!(refusal(in_parts(&["0123", "4"]), LIMITS, &memory).await, Kind::Overloaded);
+    assert_eq!(refusal(in_parts(&["0123", "4"]), &memory).await, Kind::Overloaded);
     drop(first);
     assert_eq!(memory.available_permits(), 12);
-    assert!(read(Body::from("01234567"), LIMITS, &memory).await.is_ok());
+    assert!(read(Body::from("01234567"), LIMIT, &memory).await.is_ok());
 }
 
 fn typed(values: &[&'static str]) -> bool {

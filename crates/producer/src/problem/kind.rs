@@ -40,6 +40,7 @@ kinds! {
     InvalidId: BAD_REQUEST, "invalid-id", "The id breaks the rule for ids";
     InvalidName: BAD_REQUEST, "invalid-name", "The queue's name breaks the rule for names";
     InvalidDeadline: BAD_REQUEST, "invalid-deadline", "A time cannot be used";
+    DeadlinePassed: BAD_REQUEST, "deadline-passed", "A time lies in the past";
     InvalidQuery: BAD_REQUEST, "invalid-query", "A query parameter cannot be used";
     InvalidHeader: BAD_REQUEST, "invalid-header", "A header cannot be used";
     NotFound: NOT_FOUND, "not-found", "There is nothing at this path";

@@ -1,0 +1,207 @@
+//! Takes submits into a shard, as many in one call as came together, and tells each what became of it.
+
+use std::sync::Arc;
+
+use holdfast_core::Chain;
+use holdfast_core::error::Refusal;
+use holdfast_core::keys::ShardKeys;
+use holdfast_core::model::{Digest, Generation, Home, Key};
+use holdfast_core::redis::Trouble;
+use holdfast_core::script::{FullOf, Policy, QueuePolicy, Read, Submission, Submit, SubmitReply};
+use tokio::sync::OwnedSemaphorePermit;
+use tracing::warn;
+
+use crate::app::Store;
+use crate::batcher::{Inbox, Job};
+use crate::status::Seen;
+use crate::store::{Lost, patiently};
+
+/// A submit on its way.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    /// What the script takes.
+    pub(crate) submission: Submission,
+    /// The generation it is to be.
+    pub(crate) generation: Generation,
+    /// What "the same bytes" means for it.
+    pub(crate) digest: Digest,
+    /// Its share of the memory for bodies, held until the last copy is answered.
+    pub(crate) _share: OwnedSemaphorePermit,
+}
+
+/// What became of a submit.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// A new request.
+    Accepted(Seen),
+    /// A request that was there before, with the same bytes.
+    Replayed(Seen),
+    /// A request that was there before, with other bytes.
+    Reused(Seen),
+    /// The queue holds up to its limit of these.
+    Full(FullOf),
+    /// The deadline has passed.
+    Late,
+    /// Redis has no memory left.
+    StoreFull,
+    /// Redis takes no writes.
+    StoreReadOnly,
+    /// Redis was not asked, or did nothing.
+    Unreachable,
+    /// Redis was asked, and what it did is not known.
+    Unknown,
+}
+
+type Waiting = Job<Candidate, Told>;
+
+/// The submits of one shard.
+pub(crate) struct Admission {
+    pub(crate) store: Store,
+    pub(crate) shard: Arc<ShardKeys>,
+    pub(crate) policy: QueuePolicy,
+}
+
+impl Admission {
+    /// Admits until no caller can come any more.
+    pub(crate) async fn run(self, mut inbox: Inbox<Candidate, Told>) {
+        while inbox.wait().await {
+            // While Redis is away nothing is sent that could run later, when its caller has long heard "no".
+            if self.is_away().await {
+                tell_all(inbox.take(), || Told::Unreachable);
+            } else {
+                self.admit(inbox.take()).await;
+            }
+        }
+    }
+
+    async fn admit(&self, group: Vec<Waiting>) {
+        if group.is_empty() {
+            return;
+        }
+        let undeclared = self.submit(group).await;
+        if undeclared.is_empty() {
+            return;
+        }
+        // Redis forgot the queue's policy, or never knew it.
+        let undeclared = match self.declare().await {
+            true => self.submit(undeclared).await,
+            false => undeclared,
+        };
+        tell_all(undeclared, || Told::Unreachable);
+    }
+
+    /// Sends a group, and gives back those whose queue Redis does not know.
+    async fn submit(&self, group: Vec<Waiting>) -> Vec<Waiting> {
+        let items: Vec<Submission> = group.iter().map(|job| job.item.submission.clone()).collect();
+        let submit = Submit { shard: &self.shard, items: &items };
+        let call = || submit.run(&self.store.redis);
+        match patiently(self.store.patience, call).await {
+            Ok(answered) => {
+                if let Some(SubmitReply::Accepted(ticket)) = answered.answer.first() {
+                    self.store.clock.note(ticket.submitted_at, answered.elapsed);
+                }
+                tell(group, answered.answer, answered.after_unanswered)
+            }
+            Err(lost) => {
+                self.refuse(group, &lost).await;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Whether Redis is known to be away, and still is.
+    async fn is_away(&self) -> bool {
+        if self.store.redis.trouble() != Some(Trouble::Unreachable) {
+            return false;
+        }
+        let read = Read { shard: &self.shard, keys: &[], whole: false, tick: false };
+        let call = || read.run(&self.store.redis);
+        patiently(self.store.patience, call).await.is_err_and(|lost| lost.may_have_run)
+    }
+
+    async fn declare(&self) -> bool {
+        self.store.declare_again.notify_one();
+        let policy = Policy { shard: &self.shard, policy: &self.policy, write: true };
+        let call = || policy.run(&self.store.redis);
+        patiently(self.store.patience, call).await.is_ok()
+    }
+
+    /// Tells a group whose call came to nothing, or to nothing known.
+    async fn refuse(&self, group: Vec<Waiting>, lost: &Lost) {
+        let (queue, submits) = (&self.shard.queue, group.len());
+        match &lost.error {
+            Some(error) => warn!(%queue, submits, error = %Chain(error), "submits failed"),
+            None => warn!(%queue, submits, "submits not answered in time"),
+        }
+        match lost.error.as_ref().and_then(|error| error.refusal()) {
+            Some(Refusal::OutOfMemory) => self.tell_by_id_rule(group, lost.may_have_run).await,
+            _ if lost.may_have_run => tell_all(group, || Told::Unknown),
+            Some(Refusal::ReadOnly) => tell_all(group, || Told::StoreReadOnly),
+            _ => tell_all(group, || Told::Unreachable),
+        }
+    }
+
+    /// Redis takes nothing in, but a repeat of what it holds is still told so.
+    async fn tell_by_id_rule(&self, group: Vec<Waiting>, after_unanswered: bool) {
+        let keys: Vec<Key> = group.iter().map(|job| job.item.submission.key()).collect();
+        let read = Read { shard: &self.shard, keys: &keys, whole: false, tick: false };
+        let call = || read.run(&self.store.redis);
+        let Ok(kept) = patiently(self.store.patience, call).await else {
+            return tell_all(group, || {
+                if after_unanswered { Told::Unknown } else { Told::Unreachable }
+            });
+        };
+        for (job, found) in group.into_iter().zip(kept.answer) {
+            let told = match found {
+                None if after_unanswered => Told::Unknown,
+                None => Told::StoreFull,
+                Some(found) if found.ticket.digest == job.item.digest => {
+                    known(&job.item, Seen::from(found))
+                }
+                Some(found) => Told::Reused(Seen::from(found)),
+            };
+            job.answer(told);
+        }
+    }
+}
+
+/// Tells each caller its reply, and gives back those whose queue Redis does not know.
+fn tell(group: Vec<Waiting>, replies: Vec<SubmitReply>, after_unanswered: bool) -> Vec<Waiting> {
+    let mut undeclared = Vec::new();
+    for (job, reply) in group.into_iter().zip(replies) {
+        let told = match reply {
+            SubmitReply::Accepted(ticket) => {
+                let waits = ticket.not_before > ticket.submitted_at;
+                let home = if waits { Home::Delayed } else { Home::Pending };
+                Told::Accepted(Seen::at(Some(home), ticket))
+            }
+            SubmitReply::Known(home, ticket) => known(&job.item, Seen::at(home, ticket)),
+            SubmitReply::Reused(home, ticket) => Told::Reused(Seen::at(home, ticket)),
+            // A copy of this very submit may be on its way still: "no" is not final then.
+            SubmitReply::Full(_) | SubmitReply::Late if after_unanswered => Told::Unknown,
+            SubmitReply::Full(what) => Told::Full(what),
+            SubmitReply::Late => Told::Late,
+            SubmitReply::Undeclared => {
+                undeclared.push(job);
+                continue;
+            }
+        };
+        job.answer(told);
+    }
+    undeclared
+}
+
+/// What is kept under the id with the same bytes: ours, when a copy of this call did it.
+fn known(candidate: &Candidate, seen: Seen) -> Told {
+    if seen.ticket.generation == candidate.generation {
+        Told::Accepted(seen)
+    } else {
+        Told::Replayed(seen)
+    }
+}
+
+fn tell_all(group: Vec<Waiting>, told: impl Fn() -> Told) {
+    for job in group {
+        job.answer(told());
+    }
+}

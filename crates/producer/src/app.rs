@@ -1,0 +1,151 @@
+//! What every handler shares.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use holdfast_core::Redis;
+use holdfast_core::keys::ShardKeys;
+use holdfast_core::model::{Identity, Key, QueueName, RequestId, TenantName};
+use holdfast_core::script::QueuePolicy;
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::admission::{Candidate, Told};
+use crate::batcher::Batcher;
+use crate::ended::Ended;
+use crate::lookup::Looked;
+
+/// What every handler shares.
+#[derive(Debug)]
+pub(crate) struct App {
+    /// The queues of the settings, by name.
+    pub(crate) queues: BTreeMap<QueueName, Arc<Queue>>,
+    /// Where what is kept lies.
+    pub(crate) store: Store,
+    /// Who waits for which end.
+    pub(crate) ended: Ended,
+    /// A permit for each byte of the bodies that are in the process.
+    pub(crate) memory: Arc<Semaphore>,
+    /// The longest wait that is granted.
+    pub(crate) wait_max: Duration,
+    /// Whom all callers are, as long as there are no keys.
+    pub(crate) tenant: TenantName,
+    /// Cancelled when the process stops.
+    pub(crate) stop: CancellationToken,
+}
+
+/// Redis, and how long a caller waits for it.
+#[derive(Clone)]
+pub(crate) struct Store {
+    pub(crate) redis: Redis,
+    /// How long a call to it may take in all, its repeats included.
+    pub(crate) patience: Duration,
+    pub(crate) clock: Arc<Clock>,
+    /// Notified by whoever finds that Redis forgot the queues.
+    pub(crate) declare_again: Arc<Notify>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("patience", &self.patience).finish_non_exhaustive()
+    }
+}
+
+/// A declared queue.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) name: QueueName,
+    pub(crate) policy: QueuePolicy,
+    /// From submit to deadline, where the caller names neither.
+    pub(crate) timeout_default: Duration,
+    /// The longest body of a submit.
+    pub(crate) body_limit: usize,
+    pub(crate) shards: Vec<Shard>,
+}
+
+/// One shard, and the calls that travel there together.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    pub(crate) keys: Arc<ShardKeys>,
+    pub(crate) submits: Batcher<Candidate, Told>,
+    pub(crate) lookups: Batcher<Key, Looked>,
+}
+
+/// A request of a queue: what it is called, and where it lies if it is there.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) identity: Identity,
+    pub(crate) key: Key,
+    shard: usize,
+}
+
+impl Named {
+    /// Finds the place of an id.
+    pub(crate) fn new(queue: Arc<Queue>, tenant: &TenantName, id: RequestId) -> Self {
+        let identity = Identity { tenant: tenant.clone(), id };
+        let place = identity.place(queue.policy.shards);
+        Self { queue, identity, key: place.key, shard: place.shard as usize }
+    }
+
+    /// The shard that it belongs to.
+    pub(crate) fn shard(&self) -> &Shard {
+        // The place is taken modulo the number of shards, of which there is at least one.
+        &self.queue.shards[self.shard]
+    }
+}
+
+/// An answer that came as soon tells the time well enough.
+const QUICK: Duration = Duration::from_millis(100);
+
+/// The time of Redis, as this host's clock and the last known difference give it.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    ahead_ms: AtomicI64,
+}
+
+impl Clock {
+    /// Unix time in ms, by the clock that decides about deadlines.
+    pub(crate) fn now_ms(&self) -> u64 {
+        host_ms().saturating_add_signed(self.ahead_ms.load(Ordering::Relaxed))
+    }
+
+    /// Redis said that it is `redis_ms`, in answer to a call that took `elapsed`.
+    ///
+    /// A slow answer says too little about when it was given.
+    pub(crate) fn note(&self, redis_ms: u64, elapsed: Duration) {
+        if elapsed > QUICK {
+            return;
+        }
+        let half_ms = u64::try_from(elapsed.as_millis() / 2).unwrap_or_default();
+        let here = i128::from(host_ms().saturating_sub(half_ms));
+        if let Ok(ahead) = i64::try_from(i128::from(redis_ms) - here) {
+            self.ahead_ms.store(ahead, Ordering::Relaxed);
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "only its difference to the clock of Redis is used")]
+fn host_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadlines_are_counted_by_the_clock_of_redis() {
+        let clock = Clock::default();
+        let an_hour = 3_600_000;
+        clock.note(host_ms() + an_hour, Duration::ZERO);
+        assert!(clock.now_ms().abs_diff(host_ms() + an_hour) < 1_000);
+        clock.note(host_ms() - an_hour, Duration::from_millis(10));
+        assert!(clock.now_ms().abs_diff(host_ms() - an_hour) < 1_000);
+        clock.note(host_ms(), Duration::from_secs(1));
+        assert!(clock.now_ms().abs_diff(host_ms() - an_hour) < 1_000, "too slow to tell");
+    }
+}

@@ -1,0 +1,43 @@
+//! What the producer takes of the settings.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use holdfast_core::model::QueueName;
+use holdfast_runtime::settings::{HttpLimits, QueueSettings, RedisSettings};
+use holdfast_runtime::{Problems, Settings};
+
+/// What the producer takes of the settings.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where Redis is.
+    pub redis: RedisSettings,
+    /// Where the API listens.
+    pub listen: SocketAddr,
+    /// Where health and metrics are.
+    pub ops_listen: SocketAddr,
+    /// The longest wait that is granted.
+    pub wait_max: Duration,
+    /// What a caller may occupy.
+    pub limits: HttpLimits,
+    /// The queues that take submits.
+    pub queues: BTreeMap<QueueName, QueueSettings>,
+}
+
+impl Config {
+    /// Takes the producer's part of settings that were checked as a whole.
+    pub fn read(settings: &Settings) -> Result<Self, Problems> {
+        let mut problems = Problems::default();
+        let some = !settings.queues.is_empty();
+        problems.check(some, "queues", "none", "must declare at least one queue");
+        problems.or(Self {
+            redis: settings.redis.clone(),
+            listen: settings.producer.listen,
+            ops_listen: settings.producer.ops_listen,
+            wait_max: settings.producer.wait_max,
+            limits: settings.producer.limits.clone(),
+            queues: settings.queues.clone(),
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! Looks at what is kept, as many keys of a shard in one call as are asked for together.
+
+use std::sync::Arc;
+
+use holdfast_core::Chain;
+use holdfast_core::keys::ShardKeys;
+use holdfast_core::model::Key;
+use holdfast_core::script::{Found, Read};
+use tracing::warn;
+
+use crate::app::{App, Named, Store};
+use crate::batcher::{Inbox, Job};
+use crate::problem::Problem;
+use crate::store::{Lost, patiently, unreachable_store};
+
+/// What is kept under a key, if that could be found out.
+pub(crate) type Looked = Result<Option<Found>, Away>;
+
+/// Redis did not answer; the log says why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Away;
+
+/// The lookups of one shard.
+pub(crate) struct Lookup {
+    pub(crate) store: Store,
+    pub(crate) shard: Arc<ShardKeys>,
+}
+
+impl Lookup {
+    /// Looks until no caller can come any more.
+    pub(crate) async fn run(self, mut inbox: Inbox<Key, Looked>) {
+        while inbox.wait().await {
+            self.look(inbox.take()).await;
+        }
+    }
+
+    async fn look(&self, group: Vec<Job<Key, Looked>>) {
+        if group.is_empty() {
+            return;
+        }
+        let keys: Vec<Key> = group.iter().map(|job| job.item).collect();
+        let read = Read { shard: &self.shard, keys: &keys, whole: false, tick: false };
+        let call = || read.run(&self.store.redis);
+        let found: Vec<Looked> = match patiently(self.store.patience, call).await {
+            Ok(answered) => {
+                if let Some(found) = answered.answer.iter().flatten().next() {
+                    self.store.clock.note(found.now, answered.elapsed);
+                }
+                answered.answer.into_iter().map(Ok).collect()
+            }
+            Err(lost) => {
+                self.note(&lost);
+                vec![Err(Away); group.len()]
+            }
+        };
+        for (job, found) in group.into_iter().zip(found) {
+            job.answer(found);
+        }
+    }
+
+    fn note(&self, lost: &Lost) {
+        let queue = &self.shard.queue;
+        match &lost.error {
+            Some(error) => warn!(%queue, error = %Chain(error), "a lookup failed"),
+            None => warn!(%queue, "a lookup was not answered in time"),
+        }
+    }
+}
+
+impl App {
+    /// Looks at a request: its state, and of its record outcome and end.
+    pub(crate) async fn look(&self, named: &Named) -> Result<Option<Found>, Problem> {
+        let looked = named.shard().lookups.ask(named.key, size_of::<Key>()).await;
+        let found = looked.unwrap_or(Err(Away)).map_err(|Away| unreachable_store())?;
+        Ok(found.filter(|found| is_of(found, named)))
+    }
+
+    /// Looks at a request with its whole record, which may be large: so it travels alone.
+    pub(crate) async fn look_whole(&self, named: &Named) -> Result<Option<Found>, Problem> {
+        let shard = named.shard();
+        let keys = [named.key];
+        let read = Read { shard: &shard.keys, keys: &keys, whole: true, tick: false };
+        let call = || read.run(&self.store.redis);
+        match patiently(self.store.patience, call).await {
+            Ok(answered) => {
+                let found = answered.answer.into_iter().next().flatten();
+                Ok(found.filter(|found| is_of(found, named)))
+            }
+            Err(lost) => {
+                let queue = &named.queue.name;
+                match &lost.error {
+                    Some(error) => warn!(%queue, error = %Chain(error), "a record was not read"),
+                    None => warn!(%queue, "a record was not read in time"),
+                }
+                Err(unreachable_store())
+            }
+        }
+    }
+}
+
+/// Whether what is kept under the key is the caller's: a key is a hash, so this is asked each time.
+/// A ticket that lost its names is known by its key alone.
+fn is_of(found: &Found, named: &Named) -> bool {
+    found.ticket.identity.as_ref().is_none_or(|identity| *identity == named.identity)
+}

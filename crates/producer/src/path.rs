@@ -1,0 +1,71 @@
+//! What a path names: a queue, and a request in it. The grammar is the same on every route.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::request::Parts;
+use holdfast_core::model::RequestId;
+
+use crate::app::{App, Named, Queue};
+use crate::id::{ID_RULE, NAME_RULE, is_id, is_name};
+use crate::problem::{Kind, Problem};
+
+/// The queue that the path names.
+#[derive(Debug)]
+pub(crate) struct InQueue(pub(crate) Arc<Queue>);
+
+/// The request that the path names.
+#[derive(Debug)]
+pub(crate) struct OfRequest(pub(crate) Named);
+
+impl FromRequestParts<Arc<App>> for InQueue {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        let params = params(parts, app).await?;
+        queue(app, &params).map(Self)
+    }
+}
+
+impl FromRequestParts<Arc<App>> for OfRequest {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        let params = params(parts, app).await?;
+        let queue = queue(app, &params)?;
+        let id = read_id(param(&params, "id"))?;
+        Ok(Self(Named::new(queue, &app.tenant, id)))
+    }
+}
+
+/// The parts of the path, percent-decoded once.
+async fn params(parts: &mut Parts, app: &Arc<App>) -> Result<RawPathParams, Problem> {
+    RawPathParams::from_request_parts(parts, app).await.map_err(|_| {
+        Problem::new(Kind::InvalidId, "the path is not UTF-8 once it is percent-decoded")
+    })
+}
+
+/// A part of the path; what the route does not have is empty, and breaks every rule.
+fn param<'a>(params: &'a RawPathParams, name: &str) -> &'a str {
+    params.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
+}
+
+fn queue(app: &App, params: &RawPathParams) -> Result<Arc<Queue>, Problem> {
+    let name = param(params, "queue");
+    if !is_name(name) {
+        return Err(Problem::new(Kind::InvalidName, format!("a queue's name is {NAME_RULE}")));
+    }
+    let known = app.queues.iter().find(|(known, _)| known.as_str() == name);
+    known.map(|(_, queue)| Arc::clone(queue)).ok_or_else(|| {
+        Problem::new(Kind::UnknownQueue, "no queue of this name is declared in the settings")
+    })
+}
+
+/// Reads an id, wherever it stands.
+pub(crate) fn read_id(text: &str) -> Result<RequestId, Problem> {
+    let refused = || Problem::new(Kind::InvalidId, format!("an id is {ID_RULE}"));
+    if !is_id(text) {
+        return Err(refused());
+    }
+    RequestId::try_from(text).map_err(|_| refused())
+}

@@ -1,0 +1,160 @@
+//! Puts the API together and runs it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_core::Redis;
+use holdfast_core::keys::ShardKeys;
+use holdfast_core::model::QueueName;
+use holdfast_core::redis::Subscriber;
+use holdfast_core::script::{MAX_BYTES, MAX_ITEMS, QueuePolicy};
+use holdfast_runtime::declare::Declaring;
+use holdfast_runtime::serve;
+use holdfast_runtime::settings::{GRACE, GRACE_RESERVE, HttpLimits, QueueSettings};
+use holdfast_runtime::{BoxError, Services};
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::admission::Admission;
+use crate::app::{App, Clock, Queue, Shard, Store};
+use crate::batcher::{self, Bounds};
+use crate::ended::Ended;
+use crate::lookup::Lookup;
+use crate::{Config, api, wait};
+
+/// What all bodies in the process may take together, in bytes, unless one alone may take more.
+const BODIES: usize = 256 << 20;
+
+/// How many callers may wait for the next call to a shard. More are told so at once.
+const SUBMITS_WAITING: usize = 4096;
+const LOOKUPS_WAITING: usize = 16_384;
+
+/// What a caller waits for an answer beyond the time limit of one call: for a repeat after a lost connection.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Whom all callers are, as long as there are no keys.
+const TENANT: &str = "default";
+
+/// Opens the API's port and starts what belongs to it. Says where it listens.
+pub async fn start(
+    services: &mut Services,
+    redis: Redis,
+    config: Config,
+) -> Result<SocketAddr, BoxError> {
+    let listener = serve::bind(config.listen).await?;
+    let address = listener.local_addr()?;
+    let health = services.health().part("queues");
+    let declaring = Declaring::new(redis.clone(), &config.queues, health);
+    let Assembled { app, loops } = assemble(redis, &config, declaring.again(), services.stop())?;
+    services.spawn("declaring", |stop| declaring.run(stop));
+    let api = Api { listener, app, loops, limits: config.limits };
+    services.spawn("api", |stop| api.run(stop));
+    info!(%address, "api open");
+    Ok(address)
+}
+
+/// The API, and the loops that make its calls.
+struct Api {
+    listener: TcpListener,
+    app: Arc<App>,
+    loops: JoinSet<()>,
+    limits: HttpLimits,
+}
+
+/// A loop of the API ended although callers can still come.
+#[derive(Debug, thiserror::Error)]
+#[error("a loop of the api ended by itself")]
+struct LoopEnded;
+
+impl Api {
+    async fn run(mut self, stop: CancellationToken) -> Result<(), BoxError> {
+        let router = api::router(self.app);
+        let drain = GRACE.saturating_sub(GRACE_RESERVE);
+        // The loops outlive the listener: what was let in is answered.
+        tokio::select! {
+            served = serve::http(self.listener, router, self.limits, drain, stop) => served?,
+            _ = self.loops.join_next() => return Err(LoopEnded.into()),
+        }
+        self.loops.shutdown().await;
+        Ok(())
+    }
+}
+
+/// The shared state, and the loops that its batchers feed.
+pub(crate) struct Assembled {
+    pub(crate) app: Arc<App>,
+    pub(crate) loops: JoinSet<()>,
+}
+
+/// Builds the shared state and starts its loops.
+pub(crate) fn assemble(
+    redis: Redis,
+    config: &Config,
+    declare_again: Arc<Notify>,
+    stop: CancellationToken,
+) -> Result<Assembled, BoxError> {
+    let patience = redis.command_timeout() + PATIENCE;
+    let clock = Arc::new(Clock::default());
+    let store = Store { redis: redis.clone(), patience, clock, declare_again };
+    let mut loops = JoinSet::new();
+    let queues = config.queues.iter().map(|(name, settings)| {
+        (name.clone(), Arc::new(queue(name, settings, &store, &mut loops)))
+    });
+    let queues = queues.collect();
+    let longest = config.queues.values().map(|queue| size(queue.body_limit)).max().unwrap_or(0);
+    let app = App {
+        queues,
+        store,
+        ended: Ended::default(),
+        memory: Arc::new(Semaphore::new(BODIES.max(longest))),
+        wait_max: config.wait_max,
+        tenant: TENANT.try_into()?,
+        stop,
+    };
+    let shards = app.queues.values().flat_map(|queue| &queue.shards);
+    let channels = shards.map(|shard| shard.keys.ended.clone()).collect();
+    let subscriber = Subscriber::open(&redis, channels)?;
+    loops.spawn(wait::listen(subscriber, app.ended.clone()));
+    Ok(Assembled { app: Arc::new(app), loops })
+}
+
+fn queue(
+    name: &QueueName,
+    settings: &QueueSettings,
+    store: &Store,
+    loops: &mut JoinSet<()>,
+) -> Queue {
+    let policy = settings.policy();
+    let shard = |number| shard(ShardKeys::new(name, number), &policy, store, loops);
+    let shards = (0..policy.shards.get()).map(shard).collect();
+    Queue {
+        name: name.clone(),
+        timeout_default: settings.times.timeout_default,
+        body_limit: size(settings.body_limit),
+        shards,
+        policy,
+    }
+}
+
+fn shard(keys: ShardKeys, policy: &QueuePolicy, store: &Store, loops: &mut JoinSet<()>) -> Shard {
+    let keys = Arc::new(keys);
+    let bounds =
+        |waiting| Bounds { items: MAX_ITEMS, bytes: MAX_BYTES, waiting, patience: store.patience };
+    let (submits, inbox) = batcher::channel(bounds(SUBMITS_WAITING));
+    let admission =
+        Admission { store: store.clone(), shard: Arc::clone(&keys), policy: policy.clone() };
+    loops.spawn(admission.run(inbox));
+    let (lookups, inbox) = batcher::channel(bounds(LOOKUPS_WAITING));
+    let lookup = Lookup { store: store.clone(), shard: Arc::clone(&keys) };
+    loops.spawn(lookup.run(inbox));
+    Shard { keys, submits, lookups }
+}
+
+/// A limit of the settings as a length in memory.
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,92 @@
+//! `DELETE …/requests/{id}`: ends what waits, and has the worker of what runs told.
+
+use std::sync::Arc;
+
+use axum::extract::{RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use holdfast_core::Chain;
+use holdfast_core::metrics;
+use holdfast_core::model::{Generation, Handle, Home, Outcome};
+use holdfast_core::script::{Cancel, CancelReply, Found};
+use tracing::warn;
+
+use super::{shown, unknown_request};
+use crate::app::{App, Named};
+use crate::path::OfRequest;
+use crate::problem::Problem;
+use crate::query::{Known, Query};
+use crate::status::Seen;
+use crate::store::patiently;
+
+/// How often an id is read anew because another generation took its place meanwhile.
+const TRIES: usize = 2;
+
+/// `DELETE …/requests/{id}`: 200 if it is ended, 202 while its worker is being told.
+pub(crate) async fn cancel(
+    State(app): State<Arc<App>>,
+    OfRequest(named): OfRequest,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let pinned = Query::parse(query.as_deref(), Known::Generation)?.generation;
+    let tries = if pinned.is_some() { 1 } else { TRIES };
+    for _ in 0..tries {
+        let found = found(&app, &named, pinned).await?;
+        if found.home.is_some_and(Home::is_end) {
+            return Ok(shown(StatusCode::OK, &named, &Seen::from(found)));
+        }
+        match send(&app, &named, found.ticket.handle(named.key)).await? {
+            CancelReply::Gone => {}
+            CancelReply::Cancelled => {
+                metrics::ended(named.queue.name.as_str(), Outcome::Cancelled.word());
+                return after(&app, &named, found).await;
+            }
+            CancelReply::Ended(_) => return after(&app, &named, found).await,
+            CancelReply::Asked => return Ok(asked(&named, found)),
+        }
+    }
+    Err(unknown_request())
+}
+
+/// What is kept, if it is the generation that is meant.
+async fn found(app: &App, named: &Named, pinned: Option<Generation>) -> Result<Found, Problem> {
+    let found = app.look(named).await?.ok_or_else(unknown_request)?;
+    if pinned.is_some_and(|pinned| pinned != found.ticket.generation) {
+        return Err(unknown_request());
+    }
+    Ok(found)
+}
+
+/// Names the generation, so that a copy that runs late harms no other.
+async fn send(app: &App, named: &Named, handle: Handle) -> Result<CancelReply, Problem> {
+    let handles = [handle];
+    let cancel = Cancel { shard: &named.shard().keys, handles: &handles };
+    let call = || cancel.run(&app.store.redis);
+    match patiently(app.store.patience, call).await {
+        Ok(answered) => answered.answer.into_iter().next().ok_or_else(unknown_request),
+        Err(lost) => {
+            let queue = &named.queue.name;
+            match &lost.error {
+                Some(error) => warn!(%queue, error = %Chain(error), "a cancel failed"),
+                None => warn!(%queue, "a cancel was not answered in time"),
+            }
+            Err(lost.problem())
+        }
+    }
+}
+
+/// Ended, now or before: the final state.
+async fn after(app: &App, named: &Named, before: Found) -> Result<Response, Problem> {
+    let generation = before.ticket.generation;
+    let found = app.look(named).await?.filter(|found| found.ticket.generation == generation);
+    let found = found.ok_or_else(unknown_request)?;
+    Ok(shown(StatusCode::OK, named, &Seen::from(found)))
+}
+
+/// The worker is being told.
+fn asked(named: &Named, mut found: Found) -> Response {
+    found.ticket.cancel_asked = true;
+    // A claim between our look and the cancel is not in what we saw.
+    found.home = Some(Home::Leased);
+    shown(StatusCode::ACCEPTED, named, &Seen::from(found))
+}

@@ -1,0 +1,143 @@
+//! Calls to Redis as a caller of HTTP may wait for them: repeated for a moment, then told honestly.
+
+use std::time::Duration;
+
+use holdfast_core::StoreError;
+use holdfast_core::error::Refusal;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::problem::{Kind, Problem};
+
+/// The first pause before a call is repeated; it doubles up to [`PAUSE_MAX`].
+const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// What the patience ran out on.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    /// Whether a copy of the call may have done its work.
+    pub(crate) may_have_run: bool,
+    /// The last error; none if the time ran out first.
+    pub(crate) error: Option<StoreError>,
+}
+
+/// An answer, and whether a copy of the call before it stayed without one.
+#[derive(Debug)]
+pub(crate) struct Answered<T> {
+    pub(crate) answer: T,
+    pub(crate) after_unanswered: bool,
+    /// How long the copy took that was answered.
+    pub(crate) elapsed: Duration,
+}
+
+/// Sends a call, and again while its outcome is open and there is time: every script is repeatable.
+pub(crate) async fn patiently<T, F>(
+    patience: Duration,
+    mut call: impl FnMut() -> F,
+) -> Result<Answered<T>, Lost>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    let until = Instant::now() + patience;
+    let mut pause = PAUSE;
+    let mut may_have_run = false;
+    loop {
+        let sent = Instant::now();
+        let error = match timeout_at(until, call()).await {
+            Ok(Ok(answer)) => {
+                let elapsed = sent.elapsed();
+                return Ok(Answered { answer, after_unanswered: may_have_run, elapsed });
+            }
+            Ok(Err(error)) => error,
+            // A script that is under way goes on without us.
+            Err(_) => return Err(Lost { may_have_run: true, error: None }),
+        };
+        may_have_run |= error.may_have_run();
+        if !is_worth_repeating(&error) || Instant::now() + pause >= until {
+            return Err(Lost { may_have_run, error: Some(error) });
+        }
+        sleep(pause).await;
+        pause = (2 * pause).min(PAUSE_MAX);
+    }
+}
+
+/// Whether the same call may be answered a moment later.
+fn is_worth_repeating(error: &StoreError) -> bool {
+    match error {
+        StoreError::Unanswered { .. } => true,
+        StoreError::Refused { .. } => error.refusal() == Some(Refusal::NotReady),
+        StoreError::Reply { .. } | StoreError::Crowded { .. } => false,
+    }
+}
+
+impl Lost {
+    /// The problem of a call that changes something.
+    pub(crate) fn problem(&self) -> Problem {
+        match self.error.as_ref().and_then(StoreError::refusal) {
+            _ if self.may_have_run => outcome_unknown(),
+            Some(Refusal::OutOfMemory) => store_full(),
+            Some(Refusal::ReadOnly) => store_read_only(),
+            _ => unreachable_store(),
+        }
+    }
+}
+
+/// A read, or a call that was not sent: nothing happened.
+pub(crate) fn unreachable_store() -> Problem {
+    Problem::new(Kind::StoreUnreachable, "redis does not answer; nothing was changed")
+}
+
+/// A call was sent, and nobody knows whether it ran.
+pub(crate) fn outcome_unknown() -> Problem {
+    Problem::new(
+        Kind::OutcomeUnknown,
+        "redis was asked and did not answer: repeat with the same id and the same bytes",
+    )
+}
+
+/// `maxmemory` is reached.
+pub(crate) fn store_full() -> Problem {
+    Problem::new(Kind::StoreFull, "redis has no memory left; nothing was stored")
+}
+
+/// Redis takes no writes.
+pub(crate) fn store_read_only() -> Problem {
+    Problem::new(Kind::StoreReadOnly, "redis takes no writes; nothing was changed")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn crowded() -> StoreError {
+        StoreError::Crowded { call: "read" }
+    }
+
+    #[tokio::test]
+    async fn what_was_not_sent_is_not_told_as_unknown() {
+        let lost = patiently::<(), _>(Duration::from_secs(5), async || Err(crowded())).await;
+        let lost = lost.unwrap_err();
+        assert!(!lost.may_have_run);
+        assert_eq!(lost.problem().kind(), Kind::StoreUnreachable);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_takes_too_long_may_have_run() {
+        let endless = || std::future::pending::<Result<(), StoreError>>();
+        let lost = patiently(Duration::from_millis(10), endless).await.unwrap_err();
+        assert_eq!(lost.problem().kind(), Kind::OutcomeUnknown);
+    }
+
+    #[tokio::test]
+    async fn an_unknown_reply_is_not_asked_for_again() {
+        let calls = Cell::new(0);
+        let lost = patiently::<(), _>(Duration::from_secs(5), || {
+            calls.set(calls.get() + 1);
+            async { Err(StoreError::Reply { call: "submit" }) }
+        });
+        assert_eq!(lost.await.unwrap_err().problem().kind(), Kind::OutcomeUnknown);
+        assert_eq!(calls.get(), 1);
+    }
+}

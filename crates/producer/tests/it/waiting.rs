@@ -1,0 +1,141 @@
+//! Long polls: woken at once, never for ever, and harmless to leave.
+
+use std::time::{Duration, Instant};
+
+use holdfast_testkit::{RedisServer, eventually};
+
+use crate::support::{Hand, Producer, SOON, json};
+
+/// Far below the second that a wait goes without a look of its own.
+const AT_ONCE: Duration = Duration::from_millis(700);
+
+/// Until the producer listens to the channel of the shard.
+async fn until_it_listens(redis: &RedisServer) {
+    eventually("the producer listens", SOON, async || {
+        let listeners = redis.command(&["PUBSUB", "SHARDNUMSUB", "hf1:{q/0}:ended"]).await;
+        let count = listeners.array().and_then(|it| it.get(1)?.int());
+        if count == Some(1) { Ok(()) } else { Err(format!("{listeners:?}")) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_wait_is_woken_by_the_end_itself() {
+    let redis = RedisServer::start().await;
+    let (producer, hand) = (Producer::on(&redis).await, Hand::on(&redis));
+    until_it_listens(&redis).await;
+    producer.submit(r#"{"id":"w","timeout":"10m","payload":1}"#).await;
+    let lease = hand.claim().await;
+    let settled = async {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        hand.settle(&lease, crate::support::ack(200, b"woken")).await;
+        Instant::now()
+    };
+    let wait = async {
+        let answer = producer.call("GET", "w/result?wait=60").await;
+        (answer, Instant::now())
+    };
+    let (settled_at, (answer, told_at)) = tokio::join!(settled, wait);
+    assert_eq!((answer.status, answer.text()), (200, "woken"));
+    assert_eq!(answer.header("preference-applied"), Some("wait=60"));
+    assert!(told_at - settled_at < AT_ONCE, "{:?}", told_at - settled_at);
+}
+
+#[tokio::test]
+async fn a_wait_whose_wake_up_was_lost_comes_back_all_the_same() {
+    let redis = RedisServer::start().await;
+    let (producer, hand) = (Producer::on(&redis).await, Hand::on(&redis));
+    until_it_listens(&redis).await;
+    producer.submit(r#"{"id":"k38","timeout":"10m","payload":1}"#).await;
+    let lease = hand.claim().await;
+    let settled = async {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        redis.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+        hand.settle(&lease, crate::support::ack(200, b"found")).await;
+        Instant::now()
+    };
+    let wait = async {
+        let answer = producer.call("GET", "k38/result?wait=60").await;
+        (answer, Instant::now())
+    };
+    let (settled_at, (answer, told_at)) = tokio::join!(settled, wait);
+    assert_eq!((answer.status, answer.text()), (200, "found"));
+    assert!(told_at - settled_at < Duration::from_secs(5), "{:?}", told_at - settled_at);
+}
+
+#[tokio::test]
+async fn a_wait_is_shortened_to_what_is_granted_and_ends_with_the_status() {
+    let redis = RedisServer::start().await;
+    let producer = Producer::start(&redis, "wait_max = \"1s\"", "").await;
+    producer.submit(r#"{"id":"w","timeout":"10m","payload":1}"#).await;
+    let started = Instant::now();
+    let answer = producer.call("GET", "w/result?wait=99999999999999999999").await;
+    assert!(started.elapsed() >= Duration::from_secs(1));
+    assert_eq!((answer.status, &json(&answer)["state"]), (202, &"pending".into()));
+    assert_eq!(answer.header("preference-applied"), Some("wait=1"));
+    assert!(answer.header("retry-after").is_some());
+    let unknown = producer.call("GET", "nobody/result?wait=60").await;
+    assert_eq!(unknown.status, 404, "nobody waits for what is not there");
+}
+
+#[tokio::test]
+async fn a_submit_that_wants_to_wait_is_answered_like_a_result() {
+    let redis = RedisServer::start().await;
+    let (producer, hand) = (Producer::on(&redis).await, Hand::on(&redis));
+    let body = r#"{"id":"p","timeout":"10m","payload":1}"#;
+    let submit = producer.submit_with(&[("prefer", "respond-async, wait=60")], body);
+    let (answer, ()) = tokio::join!(submit, hand.answer(429, b"busy"));
+    assert_eq!((answer.status, answer.text()), (200, "busy"));
+    assert_eq!(answer.header("holdfast-status"), Some("429"));
+    assert_eq!(answer.header("preference-applied"), Some("wait=60"));
+    let repeat = producer.submit_with(&[("prefer", "wait=60")], body).await;
+    assert_eq!((repeat.status, repeat.text()), (200, "busy"));
+    assert_eq!(repeat.header("idempotent-replayed"), Some("true"));
+    let other = r#"{"id":"p2","timeout":"10m","payload":1}"#;
+    let early = producer.submit_with(&[("prefer", "wait=1")], other).await;
+    assert_eq!((early.status, &json(&early)["state"]), (202, &"pending".into()));
+    assert_eq!(early.header("preference-applied"), Some("wait=1"));
+}
+
+#[tokio::test]
+async fn a_stopping_producer_answers_its_waits_early_and_ends() {
+    let redis = RedisServer::start().await;
+    let producer = Producer::on(&redis).await;
+    producer.submit(r#"{"id":"w","timeout":"10m","payload":1}"#).await;
+    let idle = tokio::net::TcpStream::connect(producer.base.strip_prefix("http://").unwrap());
+    let idle = idle.await.unwrap();
+    let wait = producer.call("GET", "w/result?wait=300");
+    let stop = async {
+        // The wait's first look is what tells that it has begun.
+        eventually("the wait has looked", SOON, async || {
+            let reads = redis.command_counts().await;
+            let scripts = reads.get("evalsha").copied().unwrap_or_default();
+            if scripts > 5 { Ok(()) } else { Err(scripts.to_string()) }
+        })
+        .await;
+        producer.begin_stop();
+        Instant::now()
+    };
+    let (answer, stopped_at) = tokio::join!(wait, stop);
+    assert_eq!((answer.status, &json(&answer)["state"]), (202, &"pending".into()));
+    assert!(stopped_at.elapsed() < Duration::from_secs(2), "{:?}", stopped_at.elapsed());
+    producer.ended().await.unwrap();
+    assert!(stopped_at.elapsed() < Duration::from_secs(5), "{:?}", stopped_at.elapsed());
+    drop(idle);
+}
+
+#[tokio::test]
+async fn who_leaves_a_wait_cancels_nothing() {
+    let redis = RedisServer::start().await;
+    let producer = Producer::on(&redis).await;
+    producer.submit(r#"{"id":"w","timeout":"10m","payload":1}"#).await;
+    let wait = producer.call("GET", "w/result?wait=300");
+    let left = tokio::time::timeout(Duration::from_millis(200), wait).await;
+    assert!(left.is_err(), "it would have waited on");
+    let status = producer.status("w").await;
+    assert_eq!(
+        (&status["state"], &status["cancel_asked"]),
+        (&"pending".into(), &serde_json::Value::Null)
+    );
+    producer.stop().await.unwrap();
+}
