@@ -1,3 +1,7 @@
-//! Entry point.
+//! `holdfast`: everything in one process, and a demonstration in many.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    holdfast_standalone::main()
+}

@@ -1,0 +1,141 @@
+//! The private Redis: found or fetched, started in a folder of its own, and kept running.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use holdfast_local_redis::{
+    AppendFsync, Options, PrivateServer, Resolver, StartError, StopError, Unresolved, default_cache,
+};
+use holdfast_runtime::Chain;
+use tokio::task::{JoinError, spawn_blocking};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
+
+use crate::cli;
+use crate::console::say;
+
+/// How long it may take to write everything and end.
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+/// How often it is looked after.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// A server that ends more often than this within the window is not helped by another start.
+const MOST_RESTARTS: usize = 5;
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// Why there is no private Redis.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoRedis {
+    /// No binary that could be run.
+    #[error(transparent)]
+    Unresolved(#[from] Unresolved),
+    /// Somebody else runs one in this folder.
+    #[error("{} is in use by process {owner}: stop that one first, or name another folder by --data", folder.display())]
+    InUse { folder: PathBuf, owner: String },
+    /// It does not start.
+    #[error("the private redis does not start")]
+    Start(#[source] StartError),
+}
+
+/// Why the private Redis was given up.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Lost {
+    /// It does not start again.
+    #[error("the private redis ended and does not start again")]
+    Restart(#[source] StartError),
+    /// It starts, and ends again.
+    #[error("the private redis ended {MOST_RESTARTS} times within {} s", WINDOW.as_secs())]
+    TooOften,
+    /// The thread that should have started it failed.
+    #[error("the private redis ended, and nobody could start it again")]
+    Thread(#[source] JoinError),
+}
+
+impl From<StartError> for NoRedis {
+    fn from(err: StartError) -> Self {
+        match err {
+            StartError::InUse { folder, owner } => Self::InUse { folder, owner },
+            other => Self::Start(other),
+        }
+    }
+}
+
+/// Finds or fetches a server, and runs it in `dir`.
+pub(crate) fn start(
+    wanted: &cli::Server,
+    dir: &Path,
+    appendfsync: AppendFsync,
+) -> Result<PrivateServer, NoRedis> {
+    let resolver = Resolver {
+        explicit: wanted.redis_server.clone(),
+        search_path: wanted.search_path(),
+        // Without a home folder, what is fetched is kept beside the data.
+        cache: default_cache().unwrap_or_else(|| dir.join("server")),
+    };
+    let found = resolver.resolve(&mut |line| say(format_args!("redis: {line}")))?;
+    let mut options = Options::new(found.path, dir);
+    options.appendfsync = appendfsync;
+    // A folder may lie deeper than the path of a unix socket may be long.
+    options.unix_socket = false;
+    Ok(PrivateServer::start(options)?)
+}
+
+/// A private server, shared between whoever keeps it running and whoever stops it at last.
+#[derive(Clone)]
+pub(crate) struct Kept(Arc<Mutex<PrivateServer>>);
+
+impl Kept {
+    pub(crate) fn new(server: PrivateServer) -> Self {
+        Self(Arc::new(Mutex::new(server)))
+    }
+
+    /// Its url.
+    pub(crate) fn url(&self) -> String {
+        self.server().url()
+    }
+
+    /// Its folder, absolute.
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.server().dir().to_owned()
+    }
+
+    /// Ends it in order: everything that it has acknowledged is on disk.
+    pub(crate) fn stop(&self) -> Result<(), StopError> {
+        self.server().stop(STOP_LIMIT)
+    }
+
+    /// Looks after it until `stop`: one that ends is started again on its data.
+    pub(crate) async fn keep(self, stop: CancellationToken) -> Result<(), Lost> {
+        let mut restarts: Vec<Instant> = Vec::new();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+            if self.server().is_running() {
+                continue;
+            }
+            restarts.retain(|restart| restart.elapsed() < WINDOW);
+            if restarts.len() >= MOST_RESTARTS {
+                return Err(Lost::TooOften);
+            }
+            restarts.push(Instant::now());
+            warn!("the private redis ended: starting it again on its data");
+            let kept = self.clone();
+            let restarted = spawn_blocking(move || kept.server().restart()).await;
+            restarted.map_err(Lost::Thread)?.map_err(Lost::Restart)?;
+        }
+    }
+
+    /// A panic elsewhere leaves the handle as it was: the server must still be stopped.
+    fn server(&self) -> MutexGuard<'_, PrivateServer> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says what went wrong at the very end, when nobody can do anything about it.
+pub(crate) fn note_stop(stopped: Result<(), StopError>) {
+    if let Err(err) = stopped {
+        error!(error = %Chain(&err), "the private redis was not stopped");
+    }
+}

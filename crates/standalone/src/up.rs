@@ -1,0 +1,155 @@
+//! `holdfast up`: every role in one process, over a private Redis in a folder of its own.
+
+mod draft;
+mod greeting;
+mod stand_in;
+
+use std::io::{self, IsTerminal};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use holdfast_core::Redis;
+use holdfast_runtime::serve::BindError;
+use holdfast_runtime::{BoxError, Chain, Environment, Problems, Services, Settings, frame};
+
+use crate::cli;
+use crate::console::{say, unusable};
+use crate::private_redis::{self, Kept, NoRedis, note_stop};
+use draft::{Draft, Places};
+use greeting::Greeting;
+use stand_in::Aside;
+
+/// Why nothing was started.
+#[derive(Debug, thiserror::Error)]
+enum NotUp {
+    #[error("unusable settings")]
+    Settings(Problems),
+    #[error(transparent)]
+    Redis(#[from] NoRedis),
+    #[error("the stand-in does not start")]
+    StandIn(#[source] io::Error),
+}
+
+/// A port that can't be had.
+#[derive(Debug, thiserror::Error)]
+#[error("no port for {what}: choose another address by {setting}")]
+struct NoPort {
+    what: &'static str,
+    setting: &'static str,
+    source: BoxError,
+}
+
+impl NoPort {
+    /// Says how to choose another, if that is what the error is about.
+    fn named(what: &'static str, setting: &'static str) -> impl FnOnce(BoxError) -> BoxError {
+        move |source| {
+            if source.is::<BindError>() { Self { what, setting, source }.into() } else { source }
+        }
+    }
+}
+
+/// What each role takes of the settings.
+struct Configs {
+    producer: holdfast_producer::Config,
+    worker: holdfast_worker::Config,
+    reclaimer: holdfast_reclaimer::Config,
+}
+
+impl Configs {
+    fn read(settings: &Settings) -> Result<Self, Problems> {
+        Ok(Self {
+            producer: holdfast_producer::Config::read(settings)?,
+            worker: holdfast_worker::Config::read(settings)?,
+            reclaimer: holdfast_reclaimer::Config::read(settings)?,
+        })
+    }
+}
+
+/// Everything that is there before the first role starts, and after the last has ended.
+struct Up<'a> {
+    args: &'a cli::Up,
+    settings: Settings,
+    configs: Configs,
+    redis: Option<Kept>,
+    stand_in: Option<Aside>,
+}
+
+/// Runs until a signal; then drains the roles, and stops Redis last.
+pub(crate) fn run(args: &cli::Up) -> ExitCode {
+    let up = match Up::prepare(args, &Environment::of_process()) {
+        Ok(up) => up,
+        Err(NotUp::Settings(problems)) => return unusable(&problems),
+        Err(err) => {
+            say(Chain(&err));
+            return ExitCode::FAILURE;
+        }
+    };
+    let ended = frame::process(&up.settings.log, async || up.start().await);
+    if let Some(redis) = &up.redis {
+        // The roles have settled or handed back what they had: now it can be closed.
+        note_stop(redis.stop());
+    }
+    ended
+}
+
+impl<'a> Up<'a> {
+    /// Checks the settings, then starts what the roles need.
+    fn prepare(args: &'a cli::Up, environment: &Environment) -> Result<Self, NotUp> {
+        let for_eyes = io::stdout().is_terminal();
+        let draft = Draft::read(args.config.as_deref(), args.target.as_deref(), for_eyes);
+        let draft = draft.map_err(NotUp::Settings)?;
+        let own = draft.check(environment).map_err(NotUp::Settings)?;
+
+        let started = || private_redis::start(&args.server, &args.data, args.appendfsync.into());
+        let redis = own.redis.then(started).transpose()?.map(Kept::new);
+        let stand_in = own.stand_in.then(Aside::start).transpose().map_err(NotUp::StandIn)?;
+        let places = Places {
+            redis: redis.as_ref().map(Kept::url),
+            stand_in: stand_in.as_ref().map(Aside::url),
+        };
+        let settings = draft.settings(&places, environment).map_err(NotUp::Settings)?;
+        let configs = Configs::read(&settings).map_err(NotUp::Settings)?;
+        Ok(Self { args, settings, configs, redis, stand_in })
+    }
+
+    /// Starts all roles under one roof.
+    async fn start(&self) -> Result<Services, BoxError> {
+        let mut services = Services::new();
+        let redis = services.open_redis(&self.settings.redis)?;
+        let no_ops = NoPort::named("health and metrics", "--ops-listen");
+        let ops = services.open_ops(self.args.ops_listen).await.map_err(no_ops)?;
+        let api = self.start_roles(&mut services, &redis).await?;
+        if let Some(private) = &self.redis {
+            let private = private.clone();
+            services.spawn("private redis", |stop| private.keep(stop));
+        }
+        say(self.greeting(api, ops));
+        Ok(services)
+    }
+
+    /// Says where the API listens.
+    async fn start_roles(
+        &self,
+        services: &mut Services,
+        redis: &Redis,
+    ) -> Result<SocketAddr, BoxError> {
+        let Configs { producer, worker, reclaimer } = &self.configs;
+        let no_api = NoPort::named("the API", "HOLDFAST_PRODUCER_LISTEN or producer.listen");
+        let api = holdfast_producer::start(services, redis.clone(), producer.clone()).await;
+        let api = api.map_err(no_api)?;
+        holdfast_worker::spawn(services, redis.clone(), worker.clone())?;
+        holdfast_reclaimer::spawn(services, redis.clone(), reclaimer.clone());
+        Ok(api)
+    }
+
+    fn greeting(&self, api: SocketAddr, ops: SocketAddr) -> Greeting<'_> {
+        Greeting {
+            api,
+            ops,
+            redis: &self.settings.redis.url,
+            private: self.redis.as_ref().map(|redis| (redis.dir(), self.args.appendfsync)),
+            queues: &self.settings.queues,
+            is_stand_in: self.stand_in.is_some(),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What `up` says once it runs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use holdfast_core::model::QueueName;
+use holdfast_runtime::VERSION;
+use holdfast_runtime::settings::{QueueSettings, RedisUrl};
+
+use crate::cli::AppendFsync;
+
+/// Where everything is, how to try it, how to stop it. Secrets are hidden.
+pub(crate) struct Greeting<'a> {
+    pub(crate) api: SocketAddr,
+    pub(crate) ops: SocketAddr,
+    pub(crate) redis: &'a RedisUrl,
+    /// The folder of the private Redis, and when it writes through.
+    pub(crate) private: Option<(PathBuf, AppendFsync)>,
+    pub(crate) queues: &'a BTreeMap<QueueName, QueueSettings>,
+    /// Whether the stand-in plays the inference server.
+    pub(crate) is_stand_in: bool,
+}
+
+impl fmt::Display for Greeting<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { api, ops, redis, .. } = self;
+        writeln!(f, "\nholdfast {VERSION} is up\n")?;
+        writeln!(f, "  API     http://{api}")?;
+        writeln!(f, "  ops     http://{ops}/metrics, /readyz, /livez")?;
+        writeln!(f, "  redis   {redis}   (holdfastctl queue ls --redis {redis})")?;
+        match &self.private {
+            Some((dir, appendfsync)) => {
+                writeln!(f, "  data    {}", dir.display())?;
+                writeln!(f, "          {}", durability(*appendfsync))?;
+            }
+            None => writeln!(f, "  data    in that redis: no private one was started")?,
+        }
+        for (name, queue) in self.queues {
+            let stand_in = if self.is_stand_in {
+                "   THE STAND-IN: no model answers; give yours by --target URL"
+            } else {
+                ""
+            };
+            writeln!(f, "  queue   {name} -> {}{stand_in}", queue.target)?;
+        }
+        if let Some(queue) = self.queues.keys().next() {
+            write!(f, "\n{}", try_it(*api, queue.as_str()))?;
+        }
+        write!(
+            f,
+            "\nCtrl-C stops it: calls under way may end, the rest is handed back, then redis is closed. \
+            The next `up` goes on from there.\n"
+        )
+    }
+}
+
+/// What a crash costs.
+fn durability(appendfsync: AppendFsync) -> &'static str {
+    match appendfsync {
+        AppendFsync::Always => {
+            "written through before each answer: what is accepted survives a crash of this machine"
+        }
+        AppendFsync::Everysec => {
+            "written through each second: stopping loses nothing, a crash (kill -9 of redis, power) \
+            at most the last second or two; --appendfsync always loses nothing there either"
+        }
+        AppendFsync::No => {
+            "written through when the system pleases: stopping loses nothing, a crash of this \
+            machine whatever was not written yet"
+        }
+    }
+}
+
+/// A line to copy.
+fn try_it(api: SocketAddr, queue: &str) -> String {
+    format!(
+        "Try it:\n  curl -i http://{api}/v1/queues/{queue}/requests -H 'content-type: application/json' \
+        -H 'prefer: wait=30' \\\n    -d '{{\"payload\": {{\"model\": \"stand-in\", \"messages\": \
+        [{{\"role\": \"user\", \"content\": \"Hello\"}}]}}}}'\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_runtime::{Environment, Settings};
+
+    use super::*;
+
+    fn settings(redis: &str) -> Settings {
+        let text = format!(
+            "[redis]\nurl = \"{redis}\"\n[queues.default]\ntarget = \"http://127.0.0.1:7002\"\n"
+        );
+        Settings::load(&text, &Environment::default()).unwrap()
+    }
+
+    fn told(
+        settings: &Settings,
+        private: Option<(PathBuf, AppendFsync)>,
+        stand_in: bool,
+    ) -> String {
+        let greeting = Greeting {
+            api: ([127, 0, 0, 1], 8080).into(),
+            ops: ([127, 0, 0, 1], 9090).into(),
+            redis: &settings.redis.url,
+            private,
+            queues: &settings.queues,
+            is_stand_in: stand_in,
+        };
+        greeting.to_string()
+    }
+
+    #[test]
+    fn it_says_where_everything_is() {
+        let settings = settings("redis://127.0.0.1:7001");
+        let private = Some((PathBuf::from("/srv/holdfast-data"), AppendFsync::Everysec));
+        let told = told(&settings, private, true);
+        for part in [
+            "http://127.0.0.1:8080",
+            "http://127.0.0.1:9090/metrics",
+            "--redis redis://127.0.0.1:7001",
+            "/srv/holdfast-data",
+            "default -> http://127.0.0.1:7002",
+            "THE STAND-IN",
+            "curl -i http://127.0.0.1:8080/v1/queues/default/requests",
+            "each second",
+        ] {
+            assert!(told.contains(part), "{part} is missing in {told}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_hidden_and_a_real_target_is_no_stand_in() {
+        let told = told(&settings("redis://user:S3CRET@elsewhere:6379"), None, false);
+        assert!(!told.contains("S3CRET") && told.contains("elsewhere:6379"), "{told}");
+        assert!(!told.contains("STAND-IN"), "{told}");
+    }
+
+    #[test]
+    fn the_line_to_copy_holds_json() {
+        let line = try_it(([127, 0, 0, 1], 8080).into(), "default");
+        let json = line.split("-d '").nth(1).unwrap().trim_end().trim_end_matches('\'');
+        let body: serde_json::Value = serde_json::from_str(json).unwrap();
+        assert_eq!(body["payload"]["messages"][0]["content"], "Hello");
+    }
+}
