@@ -8,6 +8,7 @@ pub mod frame;
 mod health;
 mod logs;
 mod ops;
+mod redis;
 pub mod serve;
 mod services;
 pub mod settings;

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
+use crate::redis::Watched;
 use crate::settings::{GRACE, RedisSettings};
 use crate::{BoxError, Chain, Health, ops};
 
@@ -119,14 +120,12 @@ impl Services {
     /// Opens Redis: connects for as long as it takes, and tells the ops port whether it answers.
     pub fn open_redis(&mut self, settings: &RedisSettings) -> Result<Redis, OpenError> {
         let redis = Redis::open(settings.into())?;
-        let (watched, asked) = (redis.clone(), redis.clone());
+        let watched = Watched::new(redis.clone());
+        let probed = watched.clone();
+        self.health.watch("redis", move || probed.probe());
         self.spawn("redis", |stop| async move {
-            watched.watch(stop).await;
+            watched.run(stop).await;
             Ok::<(), Infallible>(())
-        });
-        self.health.watch("redis", move || match asked.trouble() {
-            None => Ok(()),
-            Some(trouble) => Err(trouble.word().to_owned()),
         });
         Ok(redis)
     }
