@@ -64,18 +64,12 @@ pub(super) fn read(mut section: Section<'_>) -> (Option<ProducerSettings>, Shown
         let closed = listen.ip().is_loopback() || keys.is_some() || anonymous;
         section.check(closed, "listen", OPEN);
     }
-    if let (Some(certificate), Some(key)) = (&tls_cert_file, &tls_key_file) {
-        let lonely = |one: bool, other: bool| one && !other;
-        let (certificate, key) = (certificate.is_some(), key.is_some());
-        section.check(!lonely(certificate, key), "tls_cert_file", "needs producer.tls_key_file");
-        section.check(!lonely(key, certificate), "tls_key_file", "needs producer.tls_cert_file");
-    }
-    let listeners = [("ops_listen", ops_listen), ("operator_listen", operator_listen)];
-    for (at, (name, address)) in listeners.into_iter().enumerate() {
-        let others = std::iter::once(listen).chain(listeners[..at].iter().map(|(_, other)| *other));
-        let taken = others.flatten().any(|other| Some(other) == address && other.port() != 0);
-        section.check(!taken, name, "must differ from the other listeners of [producer]");
-    }
+    check_pair(&mut section, &tls_cert_file, &tls_key_file);
+    check_distinct(
+        &mut section,
+        listen,
+        [("ops_listen", ops_listen), ("operator_listen", operator_listen)],
+    );
     let shown = section.finish();
     let checked = || {
         Some(ProducerSettings {
@@ -91,6 +85,34 @@ pub(super) fn read(mut section: Section<'_>) -> (Option<ProducerSettings>, Shown
         })
     };
     (checked(), shown)
+}
+
+/// A certificate is of no use without its key, and the other way round.
+fn check_pair(
+    section: &mut Section<'_>,
+    certificate: &Option<Option<PathBuf>>,
+    key: &Option<Option<PathBuf>>,
+) {
+    if let (Some(certificate), Some(key)) = (certificate, key) {
+        let (certificate, key) = (certificate.is_some(), key.is_some());
+        section.check(key || !certificate, "tls_cert_file", "needs producer.tls_key_file");
+        section.check(certificate || !key, "tls_key_file", "needs producer.tls_cert_file");
+    }
+}
+
+/// Two listeners can't have one address; port 0 is a different one each time.
+fn check_distinct(
+    section: &mut Section<'_>,
+    listen: Option<SocketAddr>,
+    others: [(&'static str, Option<SocketAddr>); 2],
+) {
+    let mut taken: Vec<SocketAddr> = listen.into_iter().collect();
+    for (name, address) in others {
+        let Some(address) = address else { continue };
+        let free = address.port() == 0 || !taken.contains(&address);
+        section.check(free, name, "must differ from the other listeners of [producer]");
+        taken.push(address);
+    }
 }
 
 const OPEN: &str = "is open to other hosts: set producer.keys_file, or producer.allow_anonymous \

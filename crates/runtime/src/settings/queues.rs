@@ -1,6 +1,7 @@
 //! `[queues.<name>]`: a target, and the policy for what goes there.
 
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -168,7 +169,7 @@ const FURTHEST_DEADLINE: Duration = Duration::from_secs(30 * 86_400);
 const SHORTEST_RETENTION: Duration = Duration::from_secs(600);
 
 /// Longer texts are no single value of Redis for certain.
-const LONGEST_BODY: u64 = 256 << 20;
+const SIZES: RangeInclusive<Size> = Size(1)..=Size(256 << 20);
 
 const MANY: u64 = 1_000_000_000;
 
@@ -178,44 +179,31 @@ pub(super) fn read(mut section: Section<'_>) -> (Option<QueueSettings>, Shown) {
     let path: Option<RequestPath> = s.field("path", "/v1/chat/completions");
     let credentials = credentials(s, target.as_ref());
     let http: Option<HttpVersion> = s.field("http", "auto");
-    let shards = s.within("shards", "1", 1..=256_u64);
-    let capacity = s.within("capacity", "100000", 1..=MANY);
-    let capacity_bytes = s.within("capacity_bytes", "1GiB", Size(1)..=Size(1 << 50));
-    let in_flight = s.optional_within("in_flight", 1..=MANY);
+    let room = room(s);
     let concurrency = s.optional_within("concurrency", 1..=10_000_u64);
     let max_attempts = s.optional_within("max_attempts", 1..=1_000_000_u64);
     let max_lapses = s.within("max_lapses", "5", 4..=100_u64);
-    let sizes = Size(1)..=Size(LONGEST_BODY);
-    let body_limit = s.within("body_limit", "8MiB", sizes.clone());
-    let answer_limit = s.within("answer_limit", "32MiB", sizes);
+    let answer_limit = s.within("answer_limit", "32MiB", SIZES);
     let times = times(s);
     let durability: Option<Durability> = s.field("durability", "acknowledged");
     let replicas = s.within("replicas", "1", 1..=16_u64);
     unbuilt(s);
-
-    if let Some(shards) = shards {
-        let bytes = capacity_bytes.map(|Size(bytes)| bytes);
-        check_split(s, shards, &[("capacity", capacity), ("in_flight", in_flight.flatten())]);
-        if let (Some(bytes), Some(Size(body))) = (bytes, body_limit) {
-            let fits = bytes / shards >= body;
-            s.check(fits, "capacity_bytes", "must hold one body of body_limit in each shard");
-        }
-    }
     let shown = section.finish();
     let checked = || {
+        let room = room?;
         Some(QueueSettings {
             target: target?,
             path: path?,
             credentials: credentials?,
             http: http?,
-            shards: NonZeroU32::new(u32::try_from(shards?).ok()?)?,
-            capacity: capacity?,
-            capacity_bytes: capacity_bytes?.0,
-            in_flight: in_flight?,
+            shards: room.shards,
+            capacity: room.capacity,
+            capacity_bytes: room.capacity_bytes,
+            in_flight: room.in_flight,
             concurrency: whole(concurrency?)?,
             max_attempts: whole(max_attempts?)?,
             max_lapses: u32::try_from(max_lapses?).ok()?,
-            body_limit: body_limit?.0,
+            body_limit: room.body_limit,
             answer_limit: answer_limit?.0,
             times: times?,
             durability: durability?,
@@ -223,6 +211,39 @@ pub(super) fn read(mut section: Section<'_>) -> (Option<QueueSettings>, Shown) {
         })
     };
     (checked(), shown)
+}
+
+/// What a queue may hold, over its shards.
+struct Room {
+    shards: NonZeroU32,
+    capacity: u64,
+    capacity_bytes: u64,
+    in_flight: Option<u64>,
+    body_limit: u64,
+}
+
+fn room(s: &mut Section<'_>) -> Option<Room> {
+    let shards = s.within("shards", "1", 1..=256_u64);
+    let capacity = s.within("capacity", "100000", 1..=MANY);
+    let capacity_bytes = s.within("capacity_bytes", "1GiB", Size(1)..=Size(1 << 50));
+    let in_flight = s.optional_within("in_flight", 1..=MANY);
+    let body_limit = s.within("body_limit", "8MiB", SIZES);
+    if let Some(shards) = shards {
+        check_split(s, shards, &[("capacity", capacity), ("in_flight", in_flight.flatten())]);
+    }
+    if let (Some(shards), Some(Size(bytes)), Some(Size(body))) =
+        (shards, capacity_bytes, body_limit)
+    {
+        let fits = bytes / shards >= body;
+        s.check(fits, "capacity_bytes", "must hold one body of body_limit in each shard");
+    }
+    Some(Room {
+        shards: NonZeroU32::new(u32::try_from(shards?).ok()?)?,
+        capacity: capacity?,
+        capacity_bytes: capacity_bytes?.0,
+        in_flight: in_flight?,
+        body_limit: body_limit?.0,
+    })
 }
 
 /// A count that may be absent, in its own type.
