@@ -4,13 +4,16 @@ mod draft;
 mod greeting;
 mod stand_in;
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use holdfast_core::Redis;
 use holdfast_runtime::serve::BindError;
-use holdfast_runtime::{BoxError, Chain, Environment, Problems, Services, Settings, frame};
+use holdfast_runtime::{BoxError, Chain, Environment, Health, Problems, Services, Settings, frame};
+use tokio::time::{Instant, sleep};
 
 use crate::cli;
 use crate::console::{say, unusable};
@@ -18,6 +21,14 @@ use crate::private_redis::{self, Kept, NoRedis, note_stop};
 use draft::{Draft, Places};
 use greeting::Greeting;
 use stand_in::Aside;
+
+/// How long a start may take without a word.
+const READY_LIMIT: Duration = Duration::from_secs(5);
+/// The pause between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// What does not work, and why.
+type Missing = BTreeMap<&'static str, String>;
 
 /// Why nothing was started.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +95,16 @@ pub(crate) fn run(args: &cli::Up) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let ended = frame::process(&up.settings.log, async || up.start().await);
+    let start = async || {
+        // A log that goes elsewhere is not where whoever started us looks.
+        let tell = |err: &BoxError| {
+            if !for_eyes() {
+                say(Chain(&**err))
+            }
+        };
+        up.start().await.inspect_err(tell)
+    };
+    let ended = frame::process(&up.settings.log, start);
     if let Some(redis) = &up.redis {
         // The roles have settled or handed back what they had: now it can be closed.
         note_stop(redis.stop());
@@ -92,11 +112,15 @@ pub(crate) fn run(args: &cli::Up) -> ExitCode {
     ended
 }
 
+/// Whether a person reads the log.
+fn for_eyes() -> bool {
+    io::stdout().is_terminal()
+}
+
 impl<'a> Up<'a> {
     /// Checks the settings, then starts what the roles need.
     fn prepare(args: &'a cli::Up, environment: &Environment) -> Result<Self, NotUp> {
-        let for_eyes = io::stdout().is_terminal();
-        let draft = Draft::read(args.config.as_deref(), args.target.as_deref(), for_eyes);
+        let draft = Draft::read(args.config.as_deref(), args.target.as_deref(), for_eyes());
         let draft = draft.map_err(NotUp::Settings)?;
         let own = draft.check(environment).map_err(NotUp::Settings)?;
 
@@ -123,7 +147,7 @@ impl<'a> Up<'a> {
             let private = private.clone();
             services.spawn("private redis", |stop| private.keep(stop));
         }
-        say(self.greeting(api, ops));
+        say(self.greeting(api, ops, until_ready(services.health()).await));
         Ok(services)
     }
 
@@ -142,14 +166,27 @@ impl<'a> Up<'a> {
         Ok(api)
     }
 
-    fn greeting(&self, api: SocketAddr, ops: SocketAddr) -> Greeting<'_> {
+    fn greeting(&self, api: SocketAddr, ops: SocketAddr, missing: Missing) -> Greeting<'_> {
         Greeting {
             api,
             ops,
+            missing,
             redis: &self.settings.redis.url,
             private: self.redis.as_ref().map(|redis| (redis.dir(), self.args.appendfsync)),
             queues: &self.settings.queues,
             is_stand_in: self.stand_in.is_some(),
         }
+    }
+}
+
+/// Waits until everything works, or for a while; gives what does not work yet.
+async fn until_ready(health: &Health) -> Missing {
+    let until = Instant::now() + READY_LIMIT;
+    loop {
+        let missing = health.reasons();
+        if missing.is_empty() || Instant::now() >= until {
+            return missing;
+        }
+        sleep(LOOK_AGAIN).await;
     }
 }

@@ -15,6 +15,8 @@ use crate::cli::AppendFsync;
 pub(crate) struct Greeting<'a> {
     pub(crate) api: SocketAddr,
     pub(crate) ops: SocketAddr,
+    /// What does not work yet, and why.
+    pub(crate) missing: BTreeMap<&'static str, String>,
     pub(crate) redis: &'a RedisUrl,
     /// The folder of the private Redis, and when it writes through.
     pub(crate) private: Option<(PathBuf, AppendFsync)>,
@@ -44,6 +46,9 @@ impl fmt::Display for Greeting<'_> {
                 ""
             };
             writeln!(f, "  queue   {name} -> {}{stand_in}", queue.target)?;
+        }
+        for (part, reason) in &self.missing {
+            writeln!(f, "  NOT READY YET: {part}: {reason}")?;
         }
         if let Some(queue) = self.queues.keys().next() {
             write!(f, "\n{}", try_it(*api, queue.as_str()))?;
@@ -103,6 +108,7 @@ mod tests {
         let greeting = Greeting {
             api: ([127, 0, 0, 1], 8080).into(),
             ops: ([127, 0, 0, 1], 9090).into(),
+            missing: BTreeMap::from([("redis", "unreachable".to_owned())]),
             redis: &settings.redis.url,
             private,
             queues: &settings.queues,
@@ -125,6 +131,7 @@ mod tests {
             "THE STAND-IN",
             "curl -i http://127.0.0.1:8080/v1/queues/default/requests",
             "each second",
+            "NOT READY YET: redis: unreachable",
         ] {
             assert!(told.contains(part), "{part} is missing in {told}");
         }
