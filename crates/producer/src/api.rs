@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -63,9 +64,12 @@ async fn observe(State(app): State<Arc<App>>, request: Request, next: Next) -> R
     } else {
         next.run(request).await
     };
+    let headers = response.headers_mut();
     if let Some(request_id) = request_id {
-        response.headers_mut().insert(REQUEST_ID, request_id);
+        headers.insert(REQUEST_ID, request_id);
     }
+    // A state is true for a moment, and an answer is its caller's alone.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     metrics::http_request(&route, response.status().as_u16(), started.elapsed());
     response
 }
@@ -78,4 +82,26 @@ pub(crate) fn given_request_id(headers: &HeaderMap) -> Option<HeaderValue> {
 
 fn fresh_request_id() -> Option<HeaderValue> {
     HeaderValue::try_from(id::fresh()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    async fn fails() -> &'static str {
+        panic!("MARKER")
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_a_problem_that_does_not_say_what_was_in_it() {
+        let app = Router::new().route("/", get(fails)).layer(CatchPanicLayer::custom(panicked));
+        let response = app.oneshot(Request::new(axum::body::Body::empty())).await.unwrap();
+        assert_eq!(response.status(), 500);
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let told = std::str::from_utf8(&body).unwrap();
+        assert!(told.contains("/problems/internal") && !told.contains("MARKER"), "{told}");
+    }
 }

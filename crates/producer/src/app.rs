@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::admission::{Candidate, Told};
 use crate::batcher::Batcher;
 use crate::ended::Ended;
+use crate::holders::Holders;
 use crate::lookup::Looked;
 
 /// What every handler shares.
@@ -26,6 +27,8 @@ pub(crate) struct App {
     pub(crate) store: Store,
     /// Who waits for which end.
     pub(crate) ended: Ended,
+    /// What workers call themselves.
+    pub(crate) holders: Holders,
     /// A permit for each byte of the bodies that are in the process.
     pub(crate) memory: Arc<Semaphore>,
     /// The longest wait that is granted.

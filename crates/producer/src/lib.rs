@@ -17,6 +17,7 @@ mod body;
 mod config;
 mod depth;
 mod ended;
+mod holders;
 mod id;
 mod item;
 mod lookup;

@@ -9,9 +9,9 @@ use holdfast_core::script::{Found, Read};
 use tracing::warn;
 
 use crate::app::{App, Named, Store};
-use crate::batcher::{Inbox, Job};
+use crate::batcher::{Inbox, Job, Unanswered};
 use crate::problem::Problem;
-use crate::store::{Lost, patiently, unreachable_store};
+use crate::store::{Lost, crowded, patiently, unreachable_store};
 
 /// What is kept under a key, if that could be found out.
 pub(crate) type Looked = Result<Option<Found>, Away>;
@@ -71,7 +71,11 @@ impl App {
     /// Looks at a request: its state, and of its record outcome and end.
     pub(crate) async fn look(&self, named: &Named) -> Result<Option<Found>, Problem> {
         let looked = named.shard().lookups.ask(named.key, size_of::<Key>()).await;
-        let found = looked.unwrap_or(Err(Away)).map_err(|Away| unreachable_store())?;
+        let found = match looked {
+            Ok(Ok(found)) => found,
+            Err(Unanswered::Crowded) => return Err(crowded()),
+            Ok(Err(Away)) | Err(_) => return Err(unreachable_store()),
+        };
         Ok(found.filter(|found| is_of(found, named)))
     }
 

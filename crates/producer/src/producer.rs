@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use holdfast_core::Redis;
 use holdfast_core::keys::ShardKeys;
@@ -23,6 +22,7 @@ use crate::admission::Admission;
 use crate::app::{App, Clock, Queue, Shard, Store};
 use crate::batcher::{self, Bounds};
 use crate::ended::Ended;
+use crate::holders::Holders;
 use crate::lookup::Lookup;
 use crate::{Config, api, wait};
 
@@ -32,9 +32,6 @@ const BODIES: usize = 256 << 20;
 /// How many callers may wait for the next call to a shard. More are told so at once.
 const SUBMITS_WAITING: usize = 4096;
 const LOOKUPS_WAITING: usize = 16_384;
-
-/// What a caller waits for an answer beyond the time limit of one call: for a repeat after a lost connection.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Whom all callers are, as long as there are no keys.
 const TENANT: &str = "default";
@@ -97,7 +94,8 @@ pub(crate) fn assemble(
     declare_again: Arc<Notify>,
     stop: CancellationToken,
 ) -> Result<Assembled, BoxError> {
-    let patience = redis.command_timeout() + PATIENCE;
+    // Callers wait as long as one call may take. A lost connection is noticed sooner, which leaves time for a repeat.
+    let patience = redis.command_timeout();
     let clock = Arc::new(Clock::default());
     let store = Store { redis: redis.clone(), patience, clock, declare_again };
     let mut loops = JoinSet::new();
@@ -110,6 +108,7 @@ pub(crate) fn assemble(
         queues,
         store,
         ended: Ended::default(),
+        holders: Holders::default(),
         memory: Arc::new(Semaphore::new(BODIES.max(longest))),
         wait_max: config.wait_max,
         tenant: TENANT.try_into()?,

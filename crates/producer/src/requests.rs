@@ -9,7 +9,6 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
-use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 
 use crate::app::{App, Named};
@@ -32,7 +31,12 @@ pub(crate) async fn status(
     if query.generation.is_some_and(|pinned| pinned != found.ticket.generation) {
         return Err(unknown_request());
     }
-    Ok(shown(StatusCode::OK, &named, &Seen::from(found)))
+    let holder = match found.ticket.fence.and_then(|fence| fence.session()) {
+        Some(session) => app.holders.name(&app.store, session).await,
+        None => None,
+    };
+    let status = Status::of(&named, &Seen::from(found)).held_by(holder);
+    Ok(Json(status).into_response())
 }
 
 /// One body for what never was, what is no more, and what is another's.
@@ -42,11 +46,5 @@ pub(crate) fn unknown_request() -> Problem {
 
 /// A status as an answer.
 pub(crate) fn shown(code: StatusCode, named: &Named, seen: &Seen) -> Response {
-    let at = location(named);
-    (code, [(LOCATION, at)], Json(Status::of(named, seen))).into_response()
-}
-
-/// The path of a request: neither name needs an escape.
-fn location(named: &Named) -> String {
-    format!("/v1/queues/{}/requests/{}", named.queue.name, named.identity.id)
+    (code, Json(Status::of(named, seen))).into_response()
 }

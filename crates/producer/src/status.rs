@@ -92,6 +92,8 @@ struct Lease {
     expires_at: Option<Number>,
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -141,12 +143,23 @@ impl Status {
     }
 }
 
+impl Status {
+    /// Adds what the holder of the lease calls itself.
+    pub(crate) fn held_by(mut self, worker: Option<String>) -> Self {
+        if let Some(lease) = &mut self.lease {
+            lease.worker = worker;
+        }
+        self
+    }
+}
+
 impl Lease {
     fn of(ticket: &Ticket, moment: Moment) -> Self {
         Self {
             age_seconds: seconds(moment.now.saturating_sub(ticket.claimed_at)),
             expires_at: seconds(moment.score),
             session: ticket.fence.and_then(|fence| fence.session()).map(|it| it.to_string()),
+            worker: None,
         }
     }
 }

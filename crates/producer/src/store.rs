@@ -87,6 +87,11 @@ pub(crate) fn unreachable_store() -> Problem {
     Problem::new(Kind::StoreUnreachable, "redis does not answer; nothing was changed")
 }
 
+/// More wait for their call than may.
+pub(crate) fn crowded() -> Problem {
+    Problem::new(Kind::Overloaded, "too many calls wait for redis; nothing was changed")
+}
+
 /// A call was sent, and nobody knows whether it ran.
 pub(crate) fn outcome_unknown() -> Problem {
     Problem::new(

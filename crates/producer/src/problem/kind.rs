@@ -57,7 +57,7 @@ kinds! {
     StoreUnreachable: SERVICE_UNAVAILABLE, "store-unreachable", "The store cannot be reached";
     StoreReadOnly: SERVICE_UNAVAILABLE, "store-read-only", "The store takes no writes";
     OutcomeUnknown: SERVICE_UNAVAILABLE, "outcome-unknown", "Whether it happened is not known";
-    Overloaded: SERVICE_UNAVAILABLE, "overloaded", "Too much is being read at once";
+    Overloaded: SERVICE_UNAVAILABLE, "overloaded", "Too much is under way at once";
     Draining: SERVICE_UNAVAILABLE, "draining", "The service is stopping";
     DeadlineExceeded: OK, "deadline-exceeded", "The deadline passed without an answer";
     Cancelled: OK, "cancelled", "Cancelled before an answer";

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
+use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use holdfast_core::metrics::{self, SubmitOutcome};
@@ -66,8 +67,10 @@ async fn admit(
     let now_ms = app.store.clock.now_ms();
     let frame = Frame { now_ms, timeout_default: queue.timeout_default };
     let mut item = Item::parse(&held.bytes, frame)?;
-    let id = choose_id(item.id.take(), headers)?.unwrap_or_else(id::fresh);
-    let named = Named::new(Arc::clone(queue), &app.tenant, read_id(&id)?);
+    let given = choose_id(item.id.take(), headers)?;
+    let made = given.is_none().then(id::fresh);
+    let id = read_id(given.or_else(|| made.clone()).as_deref().unwrap_or_default())?;
+    let named = Named::new(Arc::clone(queue), &app.tenant, id);
     if item.not_before_ms.is_some_and(|start| start <= now_ms) {
         // Only what was accepted when it lay ahead may come again with it.
         app.look(&named).await?.ok_or_else(|| past(Field::NotBefore))?;
@@ -78,10 +81,19 @@ async fn admit(
     let told = match named.shard().submits.ask(candidate, bytes).await {
         Ok(told) => told,
         Err(Unanswered::Sent) => Told::Unknown,
-        Err(Unanswered::NotSent | Unanswered::Crowded) => Told::Unreachable,
+        Err(Unanswered::NotSent) => Told::Unreachable,
+        Err(Unanswered::Crowded) => return Err(store::crowded()),
     };
-    let (seen, replayed) = read(told)?;
+    let (seen, replayed) = read(told).map_err(|problem| with_made_id(problem, made))?;
     Ok(Admitted { named, seen, replayed })
+}
+
+/// Who is to repeat with the same id must know it.
+fn with_made_id(problem: Problem, made: Option<String>) -> Problem {
+    match made {
+        Some(id) if problem.kind() == Kind::OutcomeUnknown => problem.with("id", id),
+        _ => problem,
+    }
 }
 
 fn envelope(item: &Item, headers: &HeaderMap) -> Envelope {
@@ -182,6 +194,9 @@ async fn answer(app: &App, admitted: Admitted, wait: Option<Duration>) -> Respon
     }
     let mut response = response.unwrap_or_else(|| shown(code, &named, &seen));
     let headers = response.headers_mut();
+    if let Ok(location) = HeaderValue::try_from(location(&named)) {
+        headers.insert(LOCATION, location);
+    }
     if replayed {
         headers.insert(REPLAYED, HeaderValue::from_static("true"));
     }
@@ -189,6 +204,11 @@ async fn answer(app: &App, admitted: Admitted, wait: Option<Duration>) -> Respon
         headers.insert(prefer::PREFERENCE_APPLIED, prefer::applied(wait));
     }
     response
+}
+
+/// The path of a request: neither name needs an escape.
+fn location(named: &Named) -> String {
+    format!("/v1/queues/{}/requests/{}", named.queue.name, named.identity.id)
 }
 
 /// The label of a submit.

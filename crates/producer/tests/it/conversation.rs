@@ -196,6 +196,42 @@ async fn a_pinned_call_is_about_one_generation_only() {
 }
 
 #[tokio::test]
+async fn a_redriven_request_still_tells_how_its_last_run_ended() {
+    let redis = RedisServer::start().await;
+    let (producer, hand) = (Producer::on(&redis).await, Hand::on(&redis));
+    let told = json(&producer.submit(r#"{"id":"d","timeout":"10m","payload":1}"#).await);
+    let first = told["generation"].as_str().unwrap();
+    let lease = hand.claim().await;
+    let failure = Failure { code: FailureCode::Connect, status: 0 };
+    let bury = SettleKind::Bury { outcome: Outcome::GaveUp, failure, answer: None };
+    hand.settle(&lease, bury).await;
+    let dead = producer.call("GET", "d/result").await;
+    assert_eq!((dead.status, problem(&dead).as_str()), (200, "gave-up"));
+    assert_eq!(json(&dead)["last_failure"]["code"], "connect");
+    assert_eq!(producer.status("d").await["state"], "dead");
+
+    hand.redrive(&lease).await;
+    let status = producer.status("d").await;
+    assert_eq!((&status["state"], &status["attempts"]), (&"pending".into(), &0.into()));
+    assert_eq!(status["previous"]["generation"], first);
+    assert_eq!(status["previous"]["outcome"], "gave-up");
+    let pinned = producer.call("GET", &format!("d/result?wait=60&generation={first}")).await;
+    assert_eq!((pinned.status, problem(&pinned).as_str()), (200, "gave-up"));
+    assert_eq!(pinned.header("holdfast-generation"), Some(first));
+    assert_eq!(producer.call("GET", "d/result").await.status, 202, "the new run has not ended");
+}
+
+#[tokio::test]
+async fn the_holder_of_a_lease_is_told_by_its_name() {
+    let redis = RedisServer::start().await;
+    let (producer, hand) = (Producer::on(&redis).await, Hand::on(&redis));
+    hand.register(r#"{"name":"worker-7","version":"0"}"#).await;
+    producer.submit(r#"{"id":"h","timeout":"10m","payload":1}"#).await;
+    hand.claim().await;
+    assert_eq!(producer.status("h").await["lease"]["worker"], "worker-7");
+}
+
+#[tokio::test]
 async fn a_start_that_lies_ahead_is_waited_for_and_one_that_is_past_only_repeated() {
     let redis = RedisServer::start().await;
     let producer = Producer::on(&redis).await;

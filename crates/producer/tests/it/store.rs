@@ -120,6 +120,26 @@ async fn a_first_copy_that_arrives_after_its_repeat_was_answered_changes_nothing
 }
 
 #[tokio::test]
+async fn who_is_to_repeat_with_an_id_that_was_made_is_told_it() {
+    let redis = RedisServer::start().await;
+    let producer = Producer::on(&redis).await;
+    producer.submit(&item("before")).await;
+    redis.pause();
+    let body = r#"{"timeout":"10m","payload":1}"#;
+    let unknown = producer.submit(body).await;
+    redis.resume();
+    assert_eq!((unknown.status, problem(&unknown).as_str()), (503, "outcome-unknown"));
+    let told = json(&unknown);
+    let id = told["id"].as_str().unwrap();
+    eventually("the repeat is answered", SOON, async || {
+        let repeat = producer.submit_with(&[("idempotency-key", id)], body).await;
+        if repeat.status < 300 { Ok(()) } else { Err(repeat.text().to_owned()) }
+    })
+    .await;
+    assert_eq!(pending(&redis).await, Some(2));
+}
+
+#[tokio::test]
 async fn while_redis_is_frozen_each_call_is_answered_soon_and_honestly() {
     let redis = RedisServer::start().await;
     let producer = Producer::on(&redis).await;

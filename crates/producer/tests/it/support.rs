@@ -6,10 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use holdfast_core::Redis;
 use holdfast_core::keys::ShardKeys;
-use holdfast_core::model::{Answer as Answered, Fence, QueueName, Request, Session};
+use holdfast_core::model::{Answer as Answered, Fence, Generation, QueueName, Request, Session};
 use holdfast_core::redis::Options;
 use holdfast_core::script::{
-    Claim, ClaimReply, Lease, Requests, Settle, SettleItem, SettleKind, SettleReply,
+    Claim, ClaimReply, Lease, Redrive, RedriveReply, Register, Requests, Settle, SettleItem,
+    SettleKind, SettleReply,
 };
 use holdfast_producer::Config;
 use holdfast_runtime::{Environment, Failure, Services, Settings, Stop};
@@ -181,6 +182,19 @@ impl Hand {
         let items = [SettleItem { fence: self.fence(), handle: lease.handle, kind }];
         let settle = Settle { shard: &self.shard, items: &items };
         settle.run(&self.redis).await.unwrap().into_iter().next().unwrap()
+    }
+
+    /// Starts a dead request again.
+    pub(crate) async fn redrive(&self, lease: &Lease) {
+        let items = [(lease.handle, Generation::random())];
+        let redrive = Redrive { shard: &self.shard, items: &items, deadline: None };
+        let replies = redrive.run(&self.redis).await.unwrap();
+        assert!(matches!(replies[..], [RedriveReply::Redriven(_)]), "{replies:?}");
+    }
+
+    /// Says of itself what a worker says.
+    pub(crate) async fn register(&self, told: &str) {
+        Register::Worker(self.session, told).run(&self.redis).await.unwrap();
     }
 
     /// Claims one request and answers it.

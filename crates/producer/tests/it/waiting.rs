@@ -19,6 +19,20 @@ async fn until_it_listens(redis: &RedisServer) {
     .await;
 }
 
+/// How many scripts have been called.
+async fn calls(redis: &RedisServer) -> u64 {
+    redis.command_counts().await.get("evalsha").copied().unwrap_or_default()
+}
+
+/// Until a wait that began after `before` calls has had its first looks: with the record, then without.
+async fn until_it_waits(redis: &RedisServer, before: u64) {
+    eventually("the wait has looked", SOON, async || {
+        let now = calls(redis).await;
+        if now >= before + 2 { Ok(()) } else { Err(format!("{before}, now {now}")) }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_wait_is_woken_by_the_end_itself() {
     let redis = RedisServer::start().await;
@@ -26,8 +40,10 @@ async fn a_wait_is_woken_by_the_end_itself() {
     until_it_listens(&redis).await;
     producer.submit(r#"{"id":"w","timeout":"10m","payload":1}"#).await;
     let lease = hand.claim().await;
+    producer.status("w").await;
+    let before = calls(&redis).await;
     let settled = async {
-        tokio::time::sleep(Duration::from_millis(150)).await;
+        until_it_waits(&redis, before).await;
         hand.settle(&lease, crate::support::ack(200, b"woken")).await;
         Instant::now()
     };
@@ -48,8 +64,10 @@ async fn a_wait_whose_wake_up_was_lost_comes_back_all_the_same() {
     until_it_listens(&redis).await;
     producer.submit(r#"{"id":"k38","timeout":"10m","payload":1}"#).await;
     let lease = hand.claim().await;
+    producer.status("k38").await;
+    let before = calls(&redis).await;
     let settled = async {
-        tokio::time::sleep(Duration::from_millis(150)).await;
+        until_it_waits(&redis, before).await;
         redis.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
         hand.settle(&lease, crate::support::ack(200, b"found")).await;
         Instant::now()
@@ -104,15 +122,11 @@ async fn a_stopping_producer_answers_its_waits_early_and_ends() {
     producer.submit(r#"{"id":"w","timeout":"10m","payload":1}"#).await;
     let idle = tokio::net::TcpStream::connect(producer.base.strip_prefix("http://").unwrap());
     let idle = idle.await.unwrap();
+    producer.status("w").await;
+    let before = calls(&redis).await;
     let wait = producer.call("GET", "w/result?wait=300");
     let stop = async {
-        // The wait's first look is what tells that it has begun.
-        eventually("the wait has looked", SOON, async || {
-            let reads = redis.command_counts().await;
-            let scripts = reads.get("evalsha").copied().unwrap_or_default();
-            if scripts > 5 { Ok(()) } else { Err(scripts.to_string()) }
-        })
-        .await;
+        until_it_waits(&redis, before).await;
         producer.begin_stop();
         Instant::now()
     };
