@@ -8,7 +8,7 @@ use holdfast_core::keys::ShardKeys;
 use holdfast_core::redis::{Bell, OpenError};
 use holdfast_core::script::Ring;
 use holdfast_core::{Chain, Redis};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tracing::debug;
 
 use crate::backoff::Pauses;
@@ -22,6 +22,14 @@ const SHORT: Duration = Duration::from_secs(1);
 
 /// Which shards have room for what a claim would bring.
 pub(crate) type Room = Arc<[bool]>;
+
+/// A shard rang.
+pub(crate) struct Rang {
+    /// Which.
+    pub(crate) shard: usize,
+    /// Dropped once its token has been used: until then, what is known of the room is outdated.
+    _heard: oneshot::Sender<()>,
+}
 
 /// One waiter, on a connection of its own, over shards that one command can reach.
 pub(crate) struct Waiter {
@@ -47,7 +55,7 @@ impl Waiter {
     ///
     /// Dropped while it waits, it may lose a token that is on its way; only a process that ends
     /// does so, and the token's request is then found by somebody's safety poll.
-    pub(crate) async fn run(self, mut room: watch::Receiver<Room>, rang: mpsc::Sender<usize>) {
+    pub(crate) async fn run(self, mut room: watch::Receiver<Room>, rang: mpsc::Sender<Rang>) {
         let mut pauses = Pauses::default();
         loop {
             let open = |room: &Room| self.at.iter().any(|at| room[*at]);
@@ -59,9 +67,13 @@ impl Waiter {
                 Ok(None) => pauses = Pauses::default(),
                 Ok(Some(token)) => {
                     pauses = Pauses::default();
-                    if rang.send(self.at[open[token]]).await.is_err() {
+                    let (heard, used) = oneshot::channel();
+                    let token = Rang { shard: self.at[open[token]], _heard: heard };
+                    if rang.send(token).await.is_err() {
                         return;
                     }
+                    // Never sent, only dropped.
+                    let _ = used.await;
                 }
                 Err(err) => {
                     debug!(error = %Chain(&err), "the bell can't be heard");

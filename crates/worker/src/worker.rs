@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::attempt;
-use crate::bell::{self, Room, Waiter};
+use crate::bell::{self, Rang, Room, Waiter};
 use crate::claimer::{Answered, Claimer, Work};
 use crate::held::Held;
 use crate::queue::{Queue, Shard};
@@ -91,7 +91,9 @@ struct Desk {
     writers: JoinSet<()>,
     waiters: JoinSet<()>,
     room: watch::Sender<Room>,
-    rang: mpsc::Receiver<usize>,
+    rang: mpsc::Receiver<Rang>,
+    /// Tokens that were taken, until the room has been told anew.
+    heard: Vec<Rang>,
     /// Tokens on their way back.
     tokens: JoinSet<()>,
 }
@@ -119,6 +121,7 @@ impl Desk {
             waiters,
             room,
             rang,
+            heard: Vec::new(),
             tokens: JoinSet::new(),
         })
     }
@@ -147,7 +150,7 @@ impl Desk {
                     let Ok(answered) = answered else { return Err(Broken::Ended("claim")) };
                     self.answered(worker, answered);
                 }
-                Some(shard) = self.rang.recv() => self.token(worker, shard),
+                Some(rang) = self.rang.recv() => self.token(worker, rang),
                 Some(_) = self.tokens.join_next() => {}
                 () = sleep_until(look.unwrap_or_else(Instant::now).into()), if look.is_some() => {}
             }
@@ -155,7 +158,7 @@ impl Desk {
     }
 
     /// Wakes the waiters when a slot is free, and keeps them from waiting when none is.
-    fn tell_room(&self) {
+    fn tell_room(&mut self) {
         let shards = self.room.borrow().len();
         let room: Room = (0..shards).map(|shard| self.slots.has_room(shard)).collect();
         self.room.send_if_modified(|told| {
@@ -163,13 +166,15 @@ impl Desk {
             *told = room;
             changed
         });
+        self.heard.clear();
     }
 
-    fn token(&mut self, worker: &Worker, shard: usize) {
-        if !self.slots.rang(shard) {
-            let keys = worker.shards[shard].keys.clone();
+    fn token(&mut self, worker: &Worker, rang: Rang) {
+        if !self.slots.rang(rang.shard) {
+            let keys = worker.shards[rang.shard].keys.clone();
             self.tokens.spawn(bell::put_back(worker.redis.clone(), keys));
         }
+        self.heard.push(rang);
     }
 
     fn answered(&mut self, worker: &Worker, answered: Answered) {

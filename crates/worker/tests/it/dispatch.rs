@@ -1,0 +1,271 @@
+//! What is submitted is called, and what comes of it is recorded.
+
+use std::time::{Duration, Instant};
+
+use holdfast_core::model::{Envelope, FailureCode, Home, Outcome};
+use holdfast_testkit::stand_in::{How, Rule};
+
+use crate::support::{LATER, SOON, Stage};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_is_sent_byte_for_byte_and_its_answer_is_recorded() {
+    let stage = Stage::set().await;
+    let worker = stage.worker("", "path = \"/v1/chat/completions\"").await;
+    let body: &[u8] = br#"{"seed": 9007199254740993, "t": 1.0, "x": -0.0, "s": "\ud83d", "a": []}"#;
+    let envelope = Envelope {
+        request_id: Some("r-77".to_owned()),
+        traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
+        ..Envelope::default()
+    };
+    let spot = stage.submit_with("a", body, LATER, envelope).await;
+
+    let record = stage.record(&spot).await;
+    assert_eq!((record.outcome, record.status, record.attempts), (Outcome::Answered, 200, 1));
+    let arrivals = stage.gateway.arrivals();
+    assert_eq!(arrivals.len(), 1);
+    assert_eq!(&arrivals[0].body[..], body);
+    assert_eq!(arrivals[0].path, "/v1/chat/completions");
+    assert_eq!(arrivals[0].headers["x-request-id"], "r-77");
+    assert!(arrivals[0].headers.contains_key("traceparent"));
+    assert_eq!(record.answer.body, arrivals[0].end.as_ref().unwrap().answer);
+    assert_eq!(record.answer.header("content-type").unwrap().as_ref(), b"application/json");
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_busy_gateway_is_tried_again_and_a_refusal_is_final() {
+    let stage = Stage::set().await;
+    stage
+        .gateway
+        .script(vec![
+            Rule::on_body("busy").status(503).header("retry-after", "1").times(1),
+            Rule::on_body("refused").status(422).body("no"),
+        ])
+        .unwrap();
+    let worker = stage.worker("", "").await;
+    let (busy, refused) = (
+        stage.submit("busy", r#"{"n": "busy"}"#).await,
+        stage.submit("refused", r#"{"n": "refused"}"#).await,
+    );
+
+    let started = Instant::now();
+    let record = stage.record(&refused).await;
+    assert_eq!((record.outcome, record.status, record.attempts), (Outcome::Answered, 422, 1));
+    assert_eq!(&record.answer.body[..], b"no");
+    let delayed = stage.at_home(&busy, Home::Delayed).await.ticket;
+    let (failure, _) = delayed.failure.unwrap();
+    assert_eq!((failure.code, failure.status), (FailureCode::Status, 503));
+    let record = stage.record(&busy).await;
+    assert!(started.elapsed() >= Duration::from_millis(900), "not before it was asked to");
+    assert_eq!((record.outcome, record.status, record.attempts), (Outcome::Answered, 200, 2));
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_attempt_publishes_its_answer_or_gives_up() {
+    let stage = Stage::set().await;
+    stage
+        .gateway
+        .script(vec![
+            Rule::on_body("busy").status(500).body("sorry"),
+            Rule::on_body("cut").raw("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n1234"),
+        ])
+        .unwrap();
+    let worker = stage.worker("", "max_attempts = 2").await;
+    let (busy, cut) =
+        (stage.submit("busy", "\"busy\"").await, stage.submit("cut", "\"cut\"").await);
+
+    let record = stage.record(&busy).await;
+    assert_eq!((record.outcome, record.status, record.attempts), (Outcome::Answered, 500, 2));
+    assert_eq!(&record.answer.body[..], b"sorry");
+    let record = stage.record(&cut).await;
+    assert_eq!((record.outcome, record.attempts), (Outcome::GaveUp, 2));
+    assert_eq!(record.failure.unwrap().code, FailureCode::CutBody);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_is_too_large_ends_dead_with_its_head() {
+    let stage = Stage::set().await;
+    stage.gateway.script(vec![Rule::new().body("x".repeat(20_000))]).unwrap();
+    let worker = stage.worker("", "answer_limit = \"10KiB\"").await;
+    let spot = stage.submit("a", "{}").await;
+    let record = stage.record(&spot).await;
+    assert_eq!((record.outcome, record.status), (Outcome::AnswerTooLarge, 200));
+    assert_eq!(record.answer.body.len(), 4096);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_without_a_readable_body_is_buried_once_and_holds_nobody_up() {
+    let stage = Stage::set().await;
+    stage.gateway.hold(true);
+    let first = stage.worker("concurrency = 1", "").await;
+    let blocker = stage.submit("blocker", "\"blocker\"").await;
+    stage.arrivals(1).await;
+    let (gone, broken, good) = (
+        stage.submit("gone", "{}").await,
+        stage.submit("broken", "{}").await,
+        stage.submit("good", "{}").await,
+    );
+    let requests = gone.shard.request.as_bytes();
+    stage.redis.command(&[b"HDEL", requests, gone.key.as_bytes()]).await;
+    stage.redis.command(&[b"HSET", requests, broken.key.as_bytes(), b"\x09nonsense"]).await;
+    stage.gateway.hold(false);
+
+    for spot in [&gone, &broken] {
+        let record = stage.record(spot).await;
+        assert_eq!(record.outcome, Outcome::Unusable);
+        assert_eq!(record.failure.unwrap().code, FailureCode::Unusable);
+    }
+    assert_eq!(stage.record(&good).await.outcome, Outcome::Answered);
+    assert_eq!(stage.record(&blocker).await.outcome, Outcome::Answered);
+    assert_eq!(stage.gateway.counts().arrived, 2);
+    first.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_aborts_the_call_at_once() {
+    let stage = Stage::set().await;
+    stage.gateway.hold(true);
+    // Renewals are too far apart to be what tells the worker.
+    let worker = stage.worker("lease = \"60s\"\nrenew = \"20s\"", "").await;
+    let spot = stage.submit("a", "{}").await;
+    stage.arrivals(1).await;
+    stage.cancel(&spot).await;
+
+    assert_eq!(stage.record(&spot).await.outcome, Outcome::Cancelled);
+    stage.gateway.wait_until(SOON, |counts| counts.gone == 1).await.unwrap();
+    stage.gateway.hold(false);
+    assert_eq!(stage.record(&spot).await.outcome, Outcome::Cancelled);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_ends_at_its_deadline() {
+    let stage = Stage::set().await;
+    stage.gateway.script(vec![Rule::new().delay(LATER)]).unwrap();
+    let worker = stage.worker("", "").await;
+    let started = Instant::now();
+    let spot = stage.submit_for("a", "{}", Duration::from_secs(1)).await;
+    let record = stage.record(&spot).await;
+    assert_eq!((record.outcome, record.attempts), (Outcome::DeadlineExceeded, 1));
+    assert!((Duration::from_millis(900)..SOON / 2).contains(&started.elapsed()));
+    stage.gateway.wait_until(SOON, |counts| counts.gone == 1).await.unwrap();
+    assert_eq!(stage.gateway.arrivals()[0].end.as_ref().unwrap().how, How::Gone);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_shortly_before_the_deadline_that_asks_for_another_try_is_published() {
+    let stage = Stage::set().await;
+    stage
+        .gateway
+        .script(vec![Rule::new().status(429).delay(Duration::from_millis(1_700))])
+        .unwrap();
+    let worker = stage.worker("", "").await;
+    let spot = stage.submit_for("a", "{}", Duration::from_secs(2)).await;
+    let record = stage.record(&spot).await;
+    assert_eq!((record.outcome, record.status, record.attempts), (Outcome::Answered, 429, 1));
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_worker_is_woken_by_the_bell_and_not_by_the_poll() {
+    let stage = Stage::set().await;
+    let worker = stage.worker("", "").await;
+    let mut waits = Vec::new();
+    for round in 0..8 {
+        let spot = stage.submit(&format!("a{round}"), "{}").await;
+        let submitted = Instant::now();
+        stage.arrivals(round + 1).await;
+        waits.push(submitted.elapsed());
+        stage.record(&spot).await;
+    }
+    waits.sort();
+    // By the poll alone half of them would wait for half a second or longer.
+    assert!(waits[6] < Duration::from_millis(250), "{waits:?}");
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_more_calls_run_than_there_are_slots_and_every_slot_is_used() {
+    let stage = Stage::with_shards(3).await;
+    stage.gateway.hold(true);
+    let worker = stage.worker("concurrency = 5", "").await;
+    let mut spots = Vec::new();
+    for at in 0..40 {
+        spots.push(stage.submit(&format!("a{at}"), "{}").await);
+    }
+    stage.arrivals(5).await;
+    let mut leased = 0;
+    for shard in 0..3 {
+        let count = stage.redis.command(&["ZCARD", &stage.shard(shard).leased]).await;
+        leased += count.int().unwrap();
+    }
+    assert_eq!((stage.gateway.counts().arrived, leased), (5, 5), "what is leased runs");
+    stage.gateway.hold(false);
+    for spot in &spots {
+        assert_eq!(stage.record(spot).await.outcome, Outcome::Answered);
+    }
+    assert_eq!(stage.gateway.counts().arrived, 40);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_worker_takes_no_token_from_the_bell() {
+    let stage = Stage::set().await;
+    stage.gateway.hold(true);
+    let worker = stage.worker("concurrency = 1", "").await;
+    let first = stage.submit("first", "{}").await;
+    stage.arrivals(1).await;
+    let second = stage.submit("second", "{}").await;
+    // Somebody else could have it.
+    assert_eq!(stage.redis.command(&["LLEN", &second.shard.bell]).await.int(), Some(1));
+    stage.gateway.hold(false);
+    for spot in [first, second] {
+        assert_eq!(stage.record(&spot).await.outcome, Outcome::Answered);
+    }
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_holds_one_suspect_at_a_time_over_all_its_shards() {
+    let stage = Stage::with_shards(4).await;
+    // Declares the queue, and is gone before the suspects are there.
+    stage.worker("", "").await.stop().await.unwrap();
+    stage.gateway.hold(true);
+    let mut spots = Vec::new();
+    for at in 0..12 {
+        let spot = stage.submit(&format!("s{at}"), r#"{"n": "suspect"}"#).await;
+        stage.charge(&spot, 2).await;
+        let (pending, suspects) = (spot.shard.pending.as_bytes(), spot.shard.suspects.as_bytes());
+        let handle = spot.handle.as_bytes().as_slice();
+        let score = stage.redis.command(&[b"ZSCORE", pending, handle]).await;
+        let score = score.bytes().unwrap().to_vec();
+        stage.redis.command(&[b"ZREM", pending, handle]).await;
+        stage.redis.command(&[b"ZADD", suspects, &score, handle]).await;
+        spots.push(spot);
+    }
+    let worker = stage.worker("concurrency = 16", "").await;
+    let innocent = stage.submit("innocent", r#"{"n": "innocent"}"#).await;
+    stage.arrivals(2).await;
+    stage.at_home(&innocent, Home::Leased).await;
+    let suspects = |arrivals: &[holdfast_testkit::stand_in::Arrival]| {
+        let open = arrivals.iter().filter(|arrival| arrival.end.is_none());
+        open.filter(|arrival| &arrival.body[..] == br#"{"n": "suspect"}"#).count()
+    };
+    assert_eq!(suspects(&stage.gateway.arrivals()), 1);
+
+    stage.gateway.script(vec![Rule::new().delay(Duration::from_millis(20))]).unwrap();
+    stage.gateway.hold(false);
+    let mut ended = 0;
+    while ended < spots.len() {
+        ended = 0;
+        assert!(suspects(&stage.gateway.arrivals()) <= 1, "never two at once");
+        for spot in &spots {
+            ended += usize::from(stage.find(spot).await.home == Some(Home::Finished));
+        }
+    }
+    worker.stop().await.unwrap();
+}

@@ -1,0 +1,146 @@
+//! Lost replies, cut connections, and a script that refuses.
+
+use std::time::Duration;
+
+use holdfast_core::model::{Home, Outcome};
+use holdfast_core::script;
+use holdfast_testkit::proxy::{command, evalsha};
+use holdfast_testkit::stand_in::Rule;
+use holdfast_testkit::{Fault, Proxy, When, eventually};
+
+use crate::support::{SOON, Stage};
+
+fn sha(name: &str) -> String {
+    script::all().into_iter().find(|it| it.name == name).unwrap().sha1
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_whose_reply_is_lost_is_sent_again_and_dispatches_once() {
+    let stage = Stage::set().await;
+    // Declares the queue, and is gone before there is something to claim.
+    stage.worker("", "").await.stop().await.unwrap();
+    let spot = stage.submit("a", "{}").await;
+    let proxy = Proxy::start(stage.redis.port()).await;
+    let lost = proxy.inject(Fault::LoseReply, When::Each, evalsha(&sha("claim")));
+    let worker = stage.worker_by(&proxy.url(), "", "").await;
+    lost.wait_fired(3, SOON).await;
+    assert_eq!(stage.gateway.counts().arrived, 0);
+    let claims = stage.find(&spot).await;
+    assert_eq!((claims.home, claims.ticket.attempts), (Some(Home::Leased), 1), "leased once");
+    proxy.clear();
+
+    let record = stage.record(&spot).await;
+    assert_eq!((record.outcome, record.attempts, record.lapses), (Outcome::Answered, 1, 0));
+    assert_eq!(stage.gateway.counts().arrived, 1);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_settle_whose_reply_is_lost_is_sent_again_and_frees_its_slot() {
+    let stage = Stage::set().await;
+    let proxy = Proxy::start(stage.redis.port()).await;
+    let worker = stage.worker_by(&proxy.url(), "concurrency = 1", "").await;
+    let lost = proxy.inject(Fault::LoseReply, When::First(2), evalsha(&sha("settle")));
+    let (first, second) = (stage.submit("a", "{}").await, stage.submit("b", "{}").await);
+    for spot in [first, second] {
+        let record = stage.record(&spot).await;
+        assert_eq!((record.outcome, record.attempts), (Outcome::Answered, 1));
+    }
+    lost.wait_fired(2, SOON).await;
+    assert_eq!(stage.gateway.counts().arrived, 2);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_can_not_be_read_yet_is_asked_for_again() {
+    let stage = Stage::set().await;
+    let proxy = Proxy::start(stage.redis.port()).await;
+    let worker = stage.worker_by(&proxy.url(), "", "").await;
+    let cut = proxy.inject(Fault::LoseReply, When::First(3), command("HMGET"));
+    let spot = stage.submit("a", "{}").await;
+    let record = stage.record(&spot).await;
+    assert_eq!((record.outcome, record.attempts), (Outcome::Answered, 1));
+    cut.wait_fired(3, SOON).await;
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_takes_no_writes_is_asked_seldom_and_everything_goes_on_afterwards() {
+    let stage = Stage::set().await;
+    let proxy = Proxy::start(stage.redis.port()).await;
+    let worker = stage.worker_by(&proxy.url(), "", "").await;
+    let refused = "MISCONF Redis is configured to save RDB snapshots".to_owned();
+    let claims = proxy.inject(Fault::Refuse(refused), When::Each, evalsha(&sha("claim")));
+    claims.wait_fired(1, SOON).await;
+    let (before, started) = (claims.fired(), tokio::time::Instant::now());
+    claims.wait_fired(before + 3, SOON).await;
+    let rate = 3.0 / started.elapsed().as_secs_f64();
+    assert!(rate < 2.0, "{rate} a second");
+    proxy.clear();
+    let spot = stage.submit("a", "{}").await;
+    assert_eq!(stage.record(&spot).await.outcome, Outcome::Answered);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_group_that_fails_as_a_whole_only_the_one_that_fails_alone_is_buried() {
+    let stage = Stage::set().await;
+    stage.gateway.script(vec![Rule::on_body("again").status(503)]).unwrap();
+    stage.gateway.hold(true);
+    let worker = stage.worker("concurrency = 32", "").await;
+    let mut again = Vec::new();
+    for at in 0..15 {
+        again.push(stage.submit(&format!("a{at}"), r#"{"n": "again"}"#).await);
+    }
+    let poison = stage.submit("poison", r#"{"n": "answered"}"#).await;
+    stage.arrivals(16).await;
+    // Nothing can be finished any more; a retry, and a burial, can.
+    stage.redis.command(&["SET", &poison.shard.finished, "no sorted set"]).await;
+    stage.gateway.hold(false);
+
+    eventually("it is buried", SOON, async || {
+        let dead = [b"ZSCORE", poison.shard.dead.as_bytes(), poison.handle.as_bytes()];
+        stage.redis.command(&dead).await.bytes().map(drop).ok_or("not yet")
+    })
+    .await;
+    stage.redis.command(&["DEL", &poison.shard.finished]).await;
+    let dead = stage.at_home(&poison, Home::Dead).await;
+    assert_eq!((dead.ticket.attempts, dead.ticket.lapses), (1, 0));
+    for spot in &again {
+        let settled = stage.find(spot).await;
+        assert!(!matches!(settled.home, Some(Home::Dead | Home::Finished)), "{settled:?}");
+        assert!(settled.ticket.failure.is_some(), "it was settled as it was meant: to be retried");
+        assert_eq!(settled.ticket.lapses, 0);
+    }
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_each_of_many_restarts_of_redis_the_worker_works_again() {
+    let stage = Stage::set().await;
+    let worker = stage.worker("", "").await;
+    for round in 0..4 {
+        stage.redis.kill().await;
+        stage.redis.restart().await;
+        let spot = stage.submit(&format!("a{round}"), "{}").await;
+        assert_eq!(stage.record(&spot).await.outcome, Outcome::Answered);
+    }
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_worker_asks_redis_for_little() {
+    let stage = Stage::with_shards(2).await;
+    let worker = stage.worker("", "").await;
+    let spot = stage.submit("warm", "{}").await;
+    stage.record(&spot).await;
+    stage.redis.command(&["CONFIG", "RESETSTAT"]).await;
+    // What is counted is what happens in a while in which nothing is to happen.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let counts = stage.redis.command_counts().await;
+    let count = |name: &str| counts.get(name).copied().unwrap_or_default();
+    // A claim a shard each poll of one to two seconds.
+    assert!((4..=14).contains(&count("evalsha")), "{counts:?}");
+    assert!(count("blpop") <= 1 && count("hmget") <= 14 * 4, "{counts:?}");
+    worker.stop().await.unwrap();
+}

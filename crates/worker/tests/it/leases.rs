@@ -1,0 +1,116 @@
+//! What a worker does with a lease, and without it.
+
+use std::time::Duration;
+
+use holdfast_core::model::{Home, Outcome};
+use holdfast_testkit::eventually;
+
+use crate::support::{SHORT_LEASE, SOON, Stage};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_longer_than_the_lease_is_renewed_all_the_time() {
+    let stage = Stage::set().await;
+    stage.gateway.hold(true);
+    let worker = stage.worker("lease = \"1s\"\nrenew = \"200ms\"", "").await;
+    let spot = stage.submit("a", "{}").await;
+    stage.arrivals(1).await;
+    let began = tokio::time::Instant::now();
+    while began.elapsed() < Duration::from_secs(3) {
+        let found = stage.find(&spot).await;
+        assert_eq!(found.home, Some(Home::Leased));
+        assert!(found.score > found.now, "never past its end");
+        assert!(stage.reclaim(&spot.shard).await.is_empty());
+    }
+    stage.gateway.hold(false);
+    let record = stage.record(&spot).await;
+    assert_eq!((record.outcome, record.attempts, record.lapses), (Outcome::Answered, 1, 0));
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_somebody_else_took_is_given_up_and_publishes_nothing() {
+    let stage = Stage::set().await;
+    stage.gateway.hold(true);
+    let worker = stage.worker(SHORT_LEASE, "").await;
+    let spot = stage.submit("a", "{}").await;
+    stage.arrivals(1).await;
+    // As if it had lapsed and another had claimed it since.
+    let leased = spot.shard.leased.as_bytes();
+    let member = stage.redis.command(&[b"ZRANGE", leased, b"0", b"0"]).await;
+    let member = member.array().unwrap()[0].bytes().unwrap().to_vec();
+    let other = [b"ffffffffffffffff0000000000000001", &member[32..]].concat();
+    stage.redis.command(&[b"ZREM", leased, &member]).await;
+    stage.redis.command(&[b"ZADD", leased, b"9999999999999", &other]).await;
+
+    stage.gateway.wait_until(SOON, |counts| counts.gone == 1).await.unwrap();
+    stage.gateway.hold(false);
+    worker.stop().await.unwrap();
+    let members = stage.redis.command(&[b"ZRANGE", leased, b"0", b"-1"]).await;
+    assert_eq!(members.array().unwrap()[0].bytes().unwrap(), &other[..], "the other still has it");
+    let results = stage.redis.command(&["HLEN", &spot.shard.result]).await;
+    assert_eq!(results.int(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_short_silence_of_redis_costs_no_lease() {
+    let stage = Stage::set().await;
+    stage.gateway.hold(true);
+    let worker = stage.worker("lease = \"6s\"\nrenew = \"1s\"", "").await;
+    let mut spots = Vec::new();
+    for at in 0..10 {
+        spots.push(stage.submit(&format!("a{at}"), "{}").await);
+    }
+    stage.arrivals(10).await;
+    stage.redis.command(&["CLIENT", "PAUSE", "2500", "ALL"]).await;
+    stage.gateway.hold(false);
+    for spot in &spots {
+        let record = stage.record(spot).await;
+        assert_eq!((record.outcome, record.attempts, record.lapses), (Outcome::Answered, 1, 0));
+    }
+    assert_eq!(stage.gateway.counts().arrived, 10, "each was called once");
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_cut_off_for_longer_than_its_lease_aborts_its_calls_by_its_own_clock() {
+    let stage = Stage::set().await;
+    stage.gateway.hold(true);
+    let worker = stage.worker(SHORT_LEASE, "").await;
+    let spot = stage.submit("a", "{}").await;
+    stage.arrivals(1).await;
+    stage.redis.pause();
+    // Nobody can tell it: the lease is over when its own clock says so.
+    stage.gateway.wait_until(SOON, |counts| counts.gone == 1).await.unwrap();
+    stage.redis.resume();
+    stage.gateway.hold(false);
+
+    let record = stage.record(&spot).await;
+    assert_eq!((record.outcome, record.attempts), (Outcome::Answered, 2));
+    assert_eq!(stage.gateway.counts().given, 1);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_starts_before_its_redis_claims_once_it_is_there() {
+    let stage = Stage::set().await;
+    stage.redis.stop().await;
+    let worker = crate::support::Worker::start(&stage, stage.redis.url(), "", "");
+    stage.redis.restart().await;
+    eventually("the queue is declared", SOON, async || {
+        let capacity = stage.redis.command(&["HGET", &stage.shard(0).meta, "capacity"]).await;
+        capacity.bytes().map(drop).ok_or("no policy")
+    })
+    .await;
+    let spot = stage.submit("a", "{}").await;
+    assert_eq!(stage.record(&spot).await.outcome, Outcome::Answered);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_with_another_number_of_shards_does_not_serve() {
+    let stage = Stage::with_shards(2).await;
+    stage.worker("", "").await.stop().await.unwrap();
+    let other = Stage { shards: 3.try_into().unwrap(), ..stage };
+    let refused = crate::support::Worker::start(&other, other.redis.url(), "", "").ended().await;
+    assert!(refused.is_err());
+}

@@ -1,0 +1,8 @@
+//! A worker on a real Redis, calling a real server.
+#![cfg(test)]
+
+mod dispatch;
+mod drain;
+mod faults;
+mod leases;
+mod support;
