@@ -7,3 +7,5 @@
 )]
 
 mod architecture;
+mod demo;
+mod up;

@@ -9,7 +9,8 @@ use holdfast_testkit::stand_in::Options;
 use holdfast_testkit::{Http, Process, RedisServer, StandIn, eventually};
 use tempfile::TempDir;
 
-use crate::fleet::SOON;
+/// How long a test waits for what must come.
+const SOON: Duration = Duration::from_secs(30);
 
 const HOLDFAST: &str = env!("CARGO_BIN_EXE_it-holdfast");
 
