@@ -81,7 +81,7 @@ fn demonstrate(args: &cli::Demo, folder: Folder) -> Result<bool, NoLedger> {
     let requests = Request::all(rand::random(), args.requests as usize);
     let show = Show { args, folder: folder.path(), lease, every };
     let ledger = runtime.block_on(show.run(requests));
-    // Threads of a frozen process hold nothing of ours.
+    // What is still under way is of no use any more.
     runtime.shutdown_background();
 
     let faults = match &ledger {
@@ -93,7 +93,7 @@ fn demonstrate(args: &cli::Demo, folder: Folder) -> Result<bool, NoLedger> {
         Err(_) => Vec::new(),
     };
     let is_clean = ledger.is_ok() && faults.is_empty();
-    if !is_clean {
+    if !is_clean && !folder.is_empty() {
         let kept = folder.keep();
         say(format_args!("the logs of all processes are in {}", kept.display()));
     }
@@ -184,6 +184,10 @@ impl Folder {
             Self::Given(path) => path,
             Self::Temporary(dir) => dir.path(),
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        fs::read_dir(self.path()).is_ok_and(|mut entries| entries.next().is_none())
     }
 
     fn keep(self) -> PathBuf {
