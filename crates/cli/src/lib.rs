@@ -1,1 +1,103 @@
 //! holdfastctl, the operator's tool.
+//!
+//! # Reading order
+//!
+//! 1. `args`: the commands and their flags.
+//! 2. `output`, `notes`, `failure`: what is printed, what is told beside it, and how a command fails. Nothing else
+//!    writes to the terminal; `escape` makes foreign text harmless there.
+//! 3. Over HTTP, by `call`, `api` and `caller`: `one` (submit one body), `requests` (get, result, cancel), and `file`, which
+//!    submits a file of OpenAI batch lines.
+//! 4. By Redis alone, by `store`: `queues`, `leases`, `dead`; `listing` reads page by page.
+//! 5. By neither: `scripts`, `check`.
+
+mod api;
+mod args;
+mod call;
+mod caller;
+mod check;
+mod dead;
+mod ended;
+mod escape;
+mod failure;
+mod file;
+mod item;
+mod leases;
+mod listing;
+mod notes;
+mod one;
+mod output;
+mod queues;
+mod reply;
+mod requests;
+mod scripts;
+mod store;
+mod table;
+mod time;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+
+use args::{Args, Command};
+use failure::Failure;
+use notes::Notes;
+use output::Output;
+
+/// How long a thread that reads a stuck file may hold up the end.
+const STUCK: Duration = Duration::from_millis(500);
+
+/// Runs a command line, the program's name first, and says how to exit.
+///
+/// Exit codes: 0; 1 for everything that failed; 2 for a command line that can't be understood; 64 for settings that can't be
+/// used; 141 if nobody reads the output any more, as a shell tells it of any program.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut output = Output::stdout();
+    let ran = match Args::try_parse_from(arguments) {
+        Ok(args) => execute(args.command, &mut output),
+        Err(wrong) => explain(&wrong, &mut output),
+    };
+    // The last bytes may be what does not fit on a full disk.
+    let ran = ran.and_then(|()| output.finish());
+    match ran {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.tell(&Notes::plain());
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// Help and version are an answer; anything else is told where errors go.
+fn explain(wrong: &clap::Error, output: &mut Output) -> Result<(), Failure> {
+    let text = wrong.render().to_string();
+    if wrong.use_stderr() { Err(Failure::Usage(text)) } else { output.text(&text) }
+}
+
+fn execute(command: Command, output: &mut Output) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|err| Failure::Runtime(err.kind()))?;
+    let ran = runtime.block_on(dispatch(command, output));
+    runtime.shutdown_timeout(STUCK);
+    ran
+}
+
+async fn dispatch(command: Command, output: &mut Output) -> Result<(), Failure> {
+    use args::{DeadCommand, LeaseCommand, QueueCommand, ScriptCommand};
+    match command {
+        Command::Submit(args) => match &args.file {
+            Some(path) => file::submit(path, &args, output).await,
+            None => one::submit(&args, output).await,
+        },
+        Command::Get(args) => requests::get(&args, output).await,
+        Command::Result(args) => requests::result(&args, output).await,
+        Command::Cancel(args) => requests::cancel(&args, output).await,
+        Command::Script(ScriptCommand::Ls(args)) => scripts::list(args.output, output),
+        Command::Script(ScriptCommand::Show(args)) => scripts::show(&args.name, output),
+        Command::Check(args) => check::run(&args, output),
+        Command::Queue(QueueCommand::Ls(args)) => queues::list(&args, output).await,
+        Command::Lease(LeaseCommand::Ls(args)) => leases::list(&args, output).await,
+        Command::Dead(DeadCommand::Ls(args)) => dead::list(&args, output).await,
+    }
+}

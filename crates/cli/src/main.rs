@@ -1,3 +1,7 @@
-//! Entry point.
+//! `holdfastctl`: submits requests, tells how they are, and looks into the queues.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    holdfast_cli::run(std::env::args_os())
+}

@@ -1,0 +1,202 @@
+//! The HTTP API, one call at a time: what to send, and what came back.
+
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use holdfast_runtime::settings::SecretFile;
+use http_body_util::{BodyExt, Full};
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::{Method, Request, Uri};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::args::ApiArgs;
+use crate::call::Call;
+use crate::failure::Failure;
+use crate::reply::Reply;
+
+/// How long a connection may take to be made.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// How long a call may take, beside what it asks to wait: a large body over a slow line is in it.
+const CALL_LIMIT: Duration = Duration::from_secs(60);
+/// Bytes of answers in memory at once; a larger one travels alone.
+const ANSWERS_AT_ONCE: u32 = 64 << 20;
+/// What is taken for an answer that does not say its length.
+const UNTOLD_LENGTH: u32 = 1 << 20;
+
+/// No whole answer came.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum NoAnswer {
+    /// Nobody was reached.
+    #[error("can't connect to {server}: {why}")]
+    Connect {
+        /// Who.
+        server: String,
+        /// What the system says.
+        why: String,
+    },
+    /// The connection ended before the answer did.
+    #[error("{server} broke off before its answer was whole")]
+    Cut {
+        /// Who.
+        server: String,
+    },
+    /// It takes too long.
+    #[error("no whole answer from {server} within {limit:?}")]
+    Late {
+        /// Who.
+        server: String,
+        /// How long was waited.
+        limit: Duration,
+    },
+}
+
+/// The API behind an address. Connections are kept.
+pub(crate) struct Api {
+    client: Client<HttpConnector, Full<Bytes>>,
+    server: String,
+    authorization: Option<HeaderValue>,
+    memory: Arc<Semaphore>,
+}
+
+impl Api {
+    /// The API that the command line names.
+    pub(crate) fn open(args: &ApiArgs) -> Result<Self, Failure> {
+        let server = address(&args.server.0)?;
+        let authorization = args.key_file.as_ref().map(|path| bearer(&SecretFile::new(path)));
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT_LIMIT));
+        let client =
+            Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
+        let memory = Arc::new(Semaphore::new(ANSWERS_AT_ONCE as usize));
+        Ok(Self { client, server, authorization: authorization.transpose()?, memory })
+    }
+
+    /// Sends a call once and reads its answer.
+    pub(crate) async fn send(&self, call: &Call) -> Result<Reply, NoAnswer> {
+        let limit = CALL_LIMIT + call.wait;
+        match timeout(limit, self.exchange(call)).await {
+            Ok(answered) => answered,
+            Err(_) => Err(NoAnswer::Late { server: self.server.clone(), limit }),
+        }
+    }
+
+    async fn exchange(&self, call: &Call) -> Result<Reply, NoAnswer> {
+        let cut = || NoAnswer::Cut { server: self.server.clone() };
+        let request = self.request(call).map_err(|_| cut())?;
+        let answer = self.client.request(request).await.map_err(|err| {
+            if !err.is_connect() {
+                return cut();
+            }
+            NoAnswer::Connect { server: self.server.clone(), why: reason(&err) }
+        })?;
+        let (head, body) = answer.into_parts();
+        let share = u32::try_from(length(&head.headers).unwrap_or(UNTOLD_LENGTH.into()));
+        let share = share.unwrap_or(u32::MAX).min(ANSWERS_AT_ONCE);
+        let share = Arc::clone(&self.memory).acquire_many_owned(share).await.map_err(|_| cut())?;
+        let body = body.collect().await.map_err(|_| cut())?.to_bytes();
+        Ok(Reply::new(head.status, head.headers, body, share))
+    }
+
+    fn request(&self, call: &Call) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
+        let mut request = Request::builder()
+            .method(call.method.clone())
+            .uri(format!("{}{}", self.server, call.path));
+        if call.method == Method::POST {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        request.body(Full::new(call.body.clone()))
+    }
+}
+
+fn length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// The system's word for a connection that was not made; what stands above it may name more than is needed.
+fn reason(err: &(dyn Error + 'static)) -> String {
+    let (mut at, mut told) = (Some(err), None);
+    while let Some(err) = at {
+        told = err.downcast_ref::<io::Error>().map(ToString::to_string).or(told);
+        at = err.source();
+    }
+    told.unwrap_or_else(|| "no connection".to_owned())
+}
+
+/// Checks `--server` without repeating it: a password may stand in it.
+fn address(text: &str) -> Result<String, Failure> {
+    let wrong = |rule: &str| Err(Failure::Usage(format!("holdfastctl: --server {rule}")));
+    let Ok(uri) = text.parse::<Uri>() else {
+        return wrong("must be an address like http://127.0.0.1:8080");
+    };
+    match (uri.scheme_str(), uri.authority()) {
+        (Some("https"), _) => {
+            wrong("can't be https yet: reach the API by http, on loopback or through a tunnel")
+        }
+        (Some("http"), Some(authority)) if authority.as_str().contains('@') => {
+            wrong("must not hold a user or a password: give a key with --key-file")
+        }
+        (Some("http"), Some(authority)) if uri.query().is_none() => {
+            Ok(format!("http://{authority}{}", uri.path().trim_end_matches('/')))
+        }
+        _ => wrong("must be an address like http://127.0.0.1:8080"),
+    }
+}
+
+fn bearer(file: &SecretFile) -> Result<HeaderValue, Failure> {
+    let place = || format!("--key-file {}", file.path().display());
+    let key =
+        file.read().map_err(|err| Failure::Input { place: place(), rule: err.to_string() })?;
+    let value = HeaderValue::try_from(format!("Bearer {}", key.expose()));
+    let mut value = value.map_err(|_| Failure::Input {
+        place: place(),
+        rule: "must hold a key of visible characters".to_owned(),
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_http_and_holds_nothing_secret() {
+        assert_eq!(address("http://h:1").unwrap(), "http://h:1");
+        assert_eq!(address("http://h:1/base/").unwrap(), "http://h:1/base");
+        for (text, told) in [
+            ("https://h", "can't be https yet"),
+            ("http://u:S3CRET@h", "--key-file"),
+            ("127.0.0.1:8080", "must be an address"),
+            ("http://h?x=S3CRET", "must be an address"),
+            ("http://h /", "must be an address"),
+            ("", "must be an address"),
+        ] {
+            let failure = address(text).unwrap_err();
+            assert_eq!(failure.code(), 2);
+            let said = failure.to_string();
+            assert!(said.contains(told) && !said.contains("S3CRET"), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_read_from_its_file_and_shown_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        std::fs::write(&path, "S3CRET\n").unwrap();
+        let value = bearer(&SecretFile::new(&path)).unwrap();
+        assert_eq!(value.as_bytes(), b"Bearer S3CRET");
+        assert!(!format!("{value:?}").contains("S3CRET"));
+        assert!(bearer(&SecretFile::new(folder.path().join("none"))).is_err());
+    }
+}

@@ -1,0 +1,310 @@
+//! The command line.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args as Flags, Parser, Subcommand, ValueEnum};
+use holdfast_core::model::{Generation, QueueName};
+use holdfast_runtime::VERSION;
+
+use crate::time;
+
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; 64 unusable settings; 141 nobody reads the output.";
+
+/// The operator's tool of Holdfast.
+#[derive(Debug, Parser)]
+#[command(name = "holdfastctl", version = VERSION, after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Submit one body, or a file of OpenAI batch lines.
+    Submit(SubmitArgs),
+    /// Show where a request is.
+    Get(GetArgs),
+    /// Print the result of a request: its body as it came; facts go to stderr. Fails unless the answer's status is a 2xx.
+    Result(ResultArgs),
+    /// Cancel a request.
+    Cancel(GetArgs),
+    /// The Lua scripts of this version.
+    #[command(subcommand)]
+    Script(ScriptCommand),
+    /// Check a settings file for every role, and print it as it is in force, secrets hidden.
+    Check(CheckArgs),
+    /// Look at queues, by Redis alone.
+    #[command(subcommand)]
+    Queue(QueueCommand),
+    /// Look at leases, by Redis alone.
+    #[command(subcommand)]
+    Lease(LeaseCommand),
+    /// Look at dead letters, by Redis alone.
+    #[command(subcommand)]
+    Dead(DeadCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ScriptCommand {
+    /// List them: name, SHA-1, and how many keys and arguments each takes.
+    Ls(ScriptLsArgs),
+    /// Print one as Redis gets it.
+    Show(ScriptShowArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum QueueCommand {
+    /// List the registered queues and what they hold.
+    Ls(StoreArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LeaseCommand {
+    /// List running leases and who holds them, those that lapse next first.
+    Ls(RowsArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeadCommand {
+    /// List dead letters and what ended them, those that are kept shortest first.
+    Ls(RowsArgs),
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// For eyes.
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// Where the API is.
+#[derive(Debug, Flags)]
+pub(crate) struct ApiArgs {
+    /// The API's address; http only.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    pub(crate) server: Hidden,
+    /// A file that holds the caller's key and nothing else.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// The queue.
+    #[arg(long, value_name = "NAME", default_value = "default", value_parser = queue)]
+    pub(crate) queue: QueueName,
+}
+
+#[derive(Debug, Flags)]
+pub(crate) struct SubmitArgs {
+    /// The body for the gateway, any JSON but null, sent byte for byte; - reads standard input.
+    #[arg(value_name = "BODYFILE", required_unless_present = "file", conflicts_with = "file")]
+    pub(crate) body: Option<PathBuf>,
+    /// A file of OpenAI batch lines. The same file again resumes: an id is the file's SHA-256, its first 16 digits, and
+    /// the line's number.
+    #[arg(long, value_name = "LINES.jsonl")]
+    pub(crate) file: Option<PathBuf>,
+    /// The request's id; made if there is none.
+    #[arg(long, conflicts_with = "file")]
+    pub(crate) id: Option<String>,
+    /// When an answer is of no more use, in Unix seconds.
+    #[arg(long, value_name = "SECONDS", conflicts_with = "timeout")]
+    pub(crate) deadline: Option<u64>,
+    /// The same from now, for example 90s, 5m, 24h.
+    #[arg(long)]
+    pub(crate) timeout: Option<String>,
+    /// Wait for the end: of one body print its result; of a file wait for every line.
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Where the results of the file go as OpenAI batch output lines, in the order in which they end; - is standard output.
+    #[arg(
+        long,
+        value_name = "OUT.jsonl",
+        requires = "file",
+        requires = "wait",
+        conflicts_with = "body"
+    )]
+    pub(crate) out: Option<PathBuf>,
+    /// The path that the queue calls; lines with another url are refused.
+    #[arg(long, value_name = "PATH", default_value = "/v1/chat/completions")]
+    pub(crate) url: String,
+    /// How long to try again while the API is away. A full queue of a file is waited for without limit.
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = time::parse)]
+    pub(crate) patience: Duration,
+    #[command(flatten)]
+    pub(crate) api: ApiArgs,
+    /// How the outcome is printed.
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) output: Form,
+}
+
+#[derive(Debug, Flags)]
+pub(crate) struct GetArgs {
+    /// The request's id.
+    pub(crate) id: String,
+    /// Only this generation of the id.
+    #[arg(long, value_name = "HEX", value_parser = generation)]
+    pub(crate) generation: Option<Generation>,
+    #[command(flatten)]
+    pub(crate) api: ApiArgs,
+    /// How it is printed.
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) output: Form,
+}
+
+#[derive(Debug, Flags)]
+pub(crate) struct ResultArgs {
+    /// The request's id.
+    pub(crate) id: String,
+    /// Wait up to so many seconds for the end.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub(crate) wait: u64,
+    /// Only this generation of the id.
+    #[arg(long, value_name = "HEX", value_parser = generation)]
+    pub(crate) generation: Option<Generation>,
+    #[command(flatten)]
+    pub(crate) api: ApiArgs,
+    /// How it is printed; json is one batch output line.
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) output: Form,
+}
+
+#[derive(Debug, Flags)]
+pub(crate) struct ScriptLsArgs {
+    /// How the list is printed.
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) output: Form,
+}
+
+#[derive(Debug, Flags)]
+pub(crate) struct ScriptShowArgs {
+    /// The script's name.
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Flags)]
+pub(crate) struct CheckArgs {
+    /// The settings file. Without one, the defaults under the environment are checked.
+    #[arg(long, value_name = "PATH", env = "HOLDFAST_CONFIG", hide_env_values = true)]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// Where Redis is.
+#[derive(Debug, Flags)]
+#[group(id = "where", required = true, multiple = false)]
+pub(crate) struct RedisArgs {
+    /// Redis, in any form that redis.url of the settings takes.
+    #[arg(long, value_name = "URL")]
+    pub(crate) redis: Option<Hidden>,
+    /// A settings file whose [redis] says where it is; a password need not stand on the command line then.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Flags)]
+pub(crate) struct StoreArgs {
+    #[command(flatten)]
+    pub(crate) redis: RedisArgs,
+    /// Only this queue.
+    #[arg(long, value_name = "NAME", value_parser = queue)]
+    pub(crate) queue: Option<QueueName>,
+    /// How the list is printed.
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) output: Form,
+}
+
+#[derive(Debug, Flags)]
+pub(crate) struct RowsArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// The most rows that are listed.
+    #[arg(long, value_name = "ROWS", default_value_t = 100)]
+    pub(crate) limit: usize,
+}
+
+/// An address, which may hold a password: shown by nobody but whoever knows how.
+#[derive(Clone)]
+pub(crate) struct Hidden(pub(crate) String);
+
+impl FromStr for Hidden {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(hidden)")
+    }
+}
+
+fn queue(text: &str) -> Result<QueueName, String> {
+    QueueName::try_from(text).map_err(|rule| rule.to_string())
+}
+
+fn generation(text: &str) -> Result<Generation, String> {
+    text.parse().map_err(|_| "must be 16 hex digits, as a submit answered them".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Args, clap::Error> {
+        Args::try_parse_from(line.split(' '))
+    }
+
+    #[test]
+    fn the_commands_are_well_formed() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_submit_takes_a_body_or_a_file_and_not_both() {
+        for line in [
+            "submit b.json",
+            "submit -",
+            "submit --file l.jsonl",
+            "submit --file l.jsonl --wait --out -",
+        ] {
+            assert!(parse(&format!("holdfastctl {line}")).is_ok(), "{line}");
+        }
+        for line in [
+            "submit",
+            "submit b.json --file l.jsonl",
+            "submit --file l.jsonl --id x",
+            "submit --file l.jsonl --out o.jsonl",
+            "submit b.json --wait --out o.jsonl",
+            "submit b.json --deadline 1 --timeout 1s",
+            "submit b.json --queue Q",
+        ] {
+            assert!(parse(&format!("holdfastctl {line}")).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn looking_into_redis_takes_one_way_to_find_it() {
+        for line in [
+            "queue ls --redis redis://h",
+            "lease ls --config f.toml --limit 5",
+            "dead ls --redis redis://h --queue q",
+        ] {
+            assert!(parse(&format!("holdfastctl {line}")).is_ok(), "{line}");
+        }
+        for line in ["queue ls", "dead ls --redis redis://h --config f.toml"] {
+            assert!(parse(&format!("holdfastctl {line}")).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_not_shown_with_its_arguments() {
+        let args = parse("holdfastctl queue ls --redis redis://ad:S3CRET@h").unwrap();
+        assert!(!format!("{args:?}").contains("S3CRET"));
+    }
+}

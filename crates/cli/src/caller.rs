@@ -1,0 +1,157 @@
+//! A call that is sent again until it is answered: every call of ours may be, under the same id.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::api::{Api, NoAnswer};
+use crate::call::Call;
+use crate::failure::Failure;
+use crate::notes::Notes;
+use crate::reply::{Refusal, Reply};
+
+/// The pause before the second try, and the longest one, where the server asks for none.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Why a call has no answer that counts.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum Trouble {
+    /// Nothing came back.
+    #[error(transparent)]
+    Away(#[from] NoAnswer),
+    /// The server asks to come again later.
+    #[error(transparent)]
+    Busy(#[from] Refusal),
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Away(away) => away.into(),
+            Trouble::Busy(refusal) => refusal.into(),
+        }
+    }
+}
+
+/// The API, with patience.
+pub(crate) struct Caller {
+    api: Api,
+    /// How long it may give no answer that counts.
+    patience: Duration,
+    /// Whether a queue that is full is waited for without limit: it drains.
+    waits_for_room: bool,
+    notes: Notes,
+    /// Each is told once: many calls run into the same.
+    told_away: AtomicBool,
+    told_full: AtomicBool,
+}
+
+impl Caller {
+    /// Tries a call again for so long.
+    pub(crate) fn new(api: Api, patience: Duration, notes: Notes) -> Self {
+        let (told_away, told_full) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { api, patience, waits_for_room: false, notes, told_away, told_full }
+    }
+
+    /// The same, and waits for room as long as that takes.
+    pub(crate) fn waiting_for_room(self) -> Self {
+        Self { waits_for_room: true, ..self }
+    }
+
+    /// Sends a call until it has an answer that counts, or patience ends.
+    pub(crate) async fn call(&self, call: &Call) -> Result<Reply, Trouble> {
+        let (mut since, mut pause) = (None, FIRST_PAUSE);
+        loop {
+            let (trouble, asked) = match self.api.send(call).await {
+                Ok(reply) if !reply.is_busy() => return Ok(reply),
+                Ok(reply) => (Trouble::Busy(reply.refusal()), reply.retry_after()),
+                Err(away) => (Trouble::Away(away), None),
+            };
+            let is_full = matches!(&trouble, Trouble::Busy(refusal) if refusal.status == 429);
+            if is_full && self.waits_for_room {
+                since = None;
+            } else if since.get_or_insert_with(Instant::now).elapsed() >= self.patience {
+                return Err(trouble);
+            }
+            self.tell(&trouble, is_full);
+            sleep(spread(asked.unwrap_or(pause))).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn tell(&self, trouble: &Trouble, is_full: bool) {
+        let told = if is_full { &self.told_full } else { &self.told_away };
+        if !told.swap(true, Ordering::Relaxed) {
+            self.notes.say(format!("holdfastctl: {trouble}; trying again"));
+        }
+    }
+}
+
+/// Up to a quarter more, so that many who were refused together do not return together.
+fn spread(pause: Duration) -> Duration {
+    pause.mul_f64(rand::random_range(1.0..1.25))
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_core::model::QueueName;
+    use holdfast_testkit::StandIn;
+    use holdfast_testkit::stand_in::{Options, Rule};
+
+    use super::*;
+    use crate::args::{ApiArgs, Hidden};
+
+    fn caller(url: &str, patience: Duration) -> Caller {
+        let queue = QueueName::try_from("q").unwrap();
+        let args = ApiArgs { server: Hidden(url.to_owned()), key_file: None, queue };
+        Caller::new(Api::open(&args).unwrap(), patience, Notes::plain())
+    }
+
+    fn submit() -> Call {
+        Call::submit(&QueueName::try_from("q").unwrap(), "{}".into())
+    }
+
+    async fn refusing(status: u16, times: Option<u64>) -> StandIn {
+        let server = StandIn::start(Options::default()).await.unwrap();
+        let rule = Rule::new().status(status).header("retry-after", "0");
+        server.script(vec![Rule { times, ..rule }]).unwrap();
+        server
+    }
+
+    #[tokio::test]
+    async fn a_busy_server_is_asked_again_with_the_same_bytes() {
+        let server = refusing(503, Some(2)).await;
+        let caller = caller(&server.url(), Duration::from_secs(30));
+        // The stand-in knows no such path; that it says so is an answer.
+        assert_eq!(caller.call(&submit()).await.unwrap().status, 404);
+        assert_eq!(server.bodies(), ["{}", "{}", "{}"]);
+    }
+
+    #[tokio::test]
+    async fn patience_ends() {
+        let server = refusing(503, None).await;
+        let trouble = caller(&server.url(), Duration::from_millis(20)).call(&submit()).await;
+        assert!(matches!(trouble, Err(Trouble::Busy(refusal)) if refusal.status == 503));
+        assert!(server.counts().arrived >= 2);
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_is_waited_for_where_that_is_wanted() {
+        let server = refusing(429, Some(3)).await;
+        let caller = caller(&server.url(), Duration::ZERO).waiting_for_room();
+        assert_eq!(caller.call(&submit()).await.unwrap().status, 404);
+        let server = refusing(429, None).await;
+        let impatient = self::caller(&server.url(), Duration::ZERO).call(&submit()).await;
+        assert!(matches!(impatient, Err(Trouble::Busy(refusal)) if refusal.status == 429));
+    }
+
+    #[tokio::test]
+    async fn nobody_there_is_told_with_the_systems_word() {
+        let url = format!("http://127.0.0.1:{}", holdfast_testkit::free_port());
+        let trouble = caller(&url, Duration::ZERO).call(&submit()).await.unwrap_err();
+        assert!(trouble.to_string().starts_with(&format!("can't connect to {url}: ")), "{trouble}");
+        assert!(trouble.to_string().contains("refused"), "{trouble}");
+    }
+}

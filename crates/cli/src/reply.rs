@@ -1,0 +1,149 @@
+//! What the API answered.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::{HeaderMap, RETRY_AFTER};
+use serde::Deserialize;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// The longest that is waited because a server says so.
+const LONGEST_PAUSE: u64 = 120;
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// Its share of the memory for answers.
+    _share: OwnedSemaphorePermit,
+}
+
+/// A no of the API.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) struct Refusal {
+    /// The status.
+    pub(crate) status: u16,
+    /// The problem's name, as docs/problems.md explains it.
+    pub(crate) code: String,
+    /// What is told about it.
+    pub(crate) detail: String,
+    /// The generation that is kept, where the problem is about one.
+    pub(crate) generation: Option<String>,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}): {}", self.code, self.status, self.detail)
+    }
+}
+
+/// What is read of a problem body (RFC 9457).
+#[derive(Deserialize)]
+struct Problem {
+    r#type: String,
+    #[serde(default)]
+    detail: String,
+    generation: Option<String>,
+}
+
+impl Reply {
+    pub(crate) fn new(
+        status: StatusCode,
+        headers: HeaderMap,
+        body: Bytes,
+        share: OwnedSemaphorePermit,
+    ) -> Self {
+        Self { status, headers, body, _share: share }
+    }
+
+    /// Whether trying again later is what helps.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self.status.as_u16(), 408 | 429 | 500..=599)
+    }
+
+    /// A header of text, if it is there.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// When to come again, if the server says so.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let seconds: u64 = self.header(RETRY_AFTER.as_str())?.trim().parse().ok()?;
+        Some(Duration::from_secs(seconds.min(LONGEST_PAUSE)))
+    }
+
+    /// The answer as a no.
+    pub(crate) fn refusal(&self) -> Refusal {
+        let status = self.status.as_u16();
+        let Ok(problem) = serde_json::from_slice::<Problem>(&self.body) else {
+            return Refusal {
+                status,
+                code: "not-holdfast".to_owned(),
+                detail: "an answer that Holdfast does not give: is --server its API?".to_owned(),
+                generation: None,
+            };
+        };
+        let code = problem.r#type.rsplit('/').next().unwrap_or_default().to_owned();
+        Refusal { status, code, detail: problem.detail, generation: problem.generation }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::Arc;
+
+    use hyper::header::HeaderName;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// An answer as a server would give it.
+    pub(crate) fn reply(status: u16, headers: &[(&'static str, &str)], body: &[u8]) -> Reply {
+        let header = |(name, value): &(&'static str, &str)| {
+            (HeaderName::from_static(name), value.parse().unwrap())
+        };
+        let share = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let body = Bytes::copy_from_slice(body);
+        Reply::new(status.try_into().unwrap(), headers.iter().map(header).collect(), body, share)
+    }
+
+    #[test]
+    fn a_problem_is_told_by_its_name_and_detail() {
+        let body = br#"{"type":"/problems/id-reused","title":"t","status":422,"detail":"d","state":"leased","generation":"ab"}"#;
+        let refusal = reply(422, &[], body).refusal();
+        assert_eq!(refusal.to_string(), "id-reused (422): d");
+        assert_eq!(refusal.generation.as_deref(), Some("ab"));
+    }
+
+    #[test]
+    fn an_answer_of_somebody_else_is_not_repeated() {
+        for body in [&b"<html>S3CRET</html>"[..], br#"{"error":"S3CRET"}"#, b"", b"\xff"] {
+            let refusal = reply(404, &[], body).refusal();
+            assert_eq!(refusal.code, "not-holdfast");
+            assert!(!refusal.to_string().contains("S3CRET"));
+        }
+    }
+
+    #[test]
+    fn a_pause_is_at_most_two_minutes_whatever_is_asked() {
+        let pause = |value| reply(503, &[("retry-after", value)], b"").retry_after();
+        assert_eq!(pause("3"), Some(Duration::from_secs(3)));
+        assert_eq!(pause("86400"), Some(Duration::from_secs(120)));
+        assert_eq!(pause("soon"), None);
+        assert_eq!(reply(503, &[], b"").retry_after(), None);
+    }
+
+    #[test]
+    fn only_what_passes_by_itself_is_worth_another_try() {
+        for status in [408, 429, 500, 502, 503, 504] {
+            assert!(reply(status, &[], b"").is_busy(), "{status}");
+        }
+        for status in [200, 202, 400, 404, 409, 413, 415, 422] {
+            assert!(!reply(status, &[], b"").is_busy(), "{status}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Redis, where there is no producer to ask.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use holdfast_core::keys::ShardKeys;
+use holdfast_core::model::{QueueName, RequestId};
+use holdfast_core::redis::Options;
+use holdfast_core::script::registered_queues;
+use holdfast_core::{Redis, StoreError};
+use holdfast_runtime::settings::RedisSettings;
+use holdfast_runtime::{Environment, Problems, Settings, frame};
+
+use crate::args::{RedisArgs, StoreArgs};
+use crate::failure::Failure;
+
+/// Redis, and how it may be called in front of people.
+pub(crate) struct Store {
+    pub(crate) redis: Redis,
+    place: String,
+}
+
+impl Store {
+    /// Starts to connect.
+    pub(crate) fn open(args: &RedisArgs) -> Result<Self, Failure> {
+        let settings = settings(args).map_err(Failure::Settings)?;
+        let place = settings.url.to_string();
+        let redis = Redis::open(Options::from(&settings))
+            .map_err(|err| Failure::Store { place: place.clone(), fault: err.to_string() })?;
+        Ok(Self { redis, place })
+    }
+
+    /// The queues that are registered, or the one that is asked for.
+    pub(crate) async fn queues(
+        &self,
+        args: &StoreArgs,
+    ) -> Result<BTreeMap<QueueName, NonZeroU32>, Failure> {
+        let mut queues = self.told(registered_queues(&self.redis).await)?;
+        let Some(only) = &args.queue else { return Ok(queues) };
+        queues.retain(|name, _| name == only);
+        if queues.is_empty() {
+            return Err(Failure::Unknown(format!("no queue {only} is registered")));
+        }
+        Ok(queues)
+    }
+
+    /// Every shard of these queues.
+    pub(crate) async fn shards(&self, args: &StoreArgs) -> Result<Vec<ShardKeys>, Failure> {
+        let queues = self.queues(args).await?;
+        Ok(queues.iter().flat_map(|(name, shards)| ShardKeys::all(name, shards.get())).collect())
+    }
+
+    /// An answer, or why there is none: without Redis' own words, which may quote what was sent.
+    pub(crate) fn told<T>(&self, answer: Result<T, StoreError>) -> Result<T, Failure> {
+        answer.map_err(|err| {
+            let hint = match err {
+                StoreError::Unanswered { .. } => "; is it up, and are user and password right?",
+                _ => "",
+            };
+            Failure::Store { place: self.place.clone(), fault: format!("{err}{hint}") }
+        })
+    }
+}
+
+/// The address goes through the settings' own check, which never repeats it.
+fn settings(args: &RedisArgs) -> Result<RedisSettings, Problems> {
+    match (&args.redis, &args.config) {
+        (Some(url), _) => {
+            let quoted = toml_text(&url.0);
+            let text = format!("[redis]\nurl = {quoted}\n");
+            Settings::load(&text, &Environment::default()).map(|settings| settings.redis)
+        }
+        (None, path) => {
+            let settings = frame::load(path.as_deref(), &Environment::of_process())?;
+            Ok(settings.redis)
+        }
+    }
+}
+
+/// A text as TOML wants it: like JSON, but for the one letter that only JSON takes as it is.
+fn toml_text(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
+
+/// An id as text. Ids of ours are clean; those that were adopted may hold anything.
+pub(crate) fn id_text(id: &RequestId) -> String {
+    match std::str::from_utf8(id.as_bytes()) {
+        Ok(text) => text.to_owned(),
+        Err(_) => id.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Hidden;
+
+    fn by_url(url: &str) -> Result<RedisSettings, Problems> {
+        settings(&RedisArgs { redis: Some(Hidden(url.to_owned())), config: None })
+    }
+
+    #[test]
+    fn an_address_is_taken_whole_and_shown_without_its_password() {
+        let url = "redis://ad:S3\"CRET%5c@h:1/2";
+        let settings = by_url(url).unwrap();
+        assert_eq!(settings.url.expose(), url);
+        assert!(!settings.url.to_string().contains("CRET"));
+    }
+
+    #[test]
+    fn what_is_no_address_is_not_repeated() {
+        for url in ["S3CRET", "redis://ad:S3CRET@h:port", "http://S3CRET", "\"\n\u{7f}S3CRET\\"] {
+            let told = by_url(url).unwrap_err().to_string();
+            assert!(told.contains("redis.url") && !told.contains("S3CRET"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_toml_whatever_stands_in_it() {
+        for text in ["", "a\"b\\c", "\u{7f}\u{0}\u{1f}\t\r\n", "é\u{2028}😀"] {
+            let written = format!("url = {}", toml_text(text));
+            let message =
+                Settings::load(&written, &Environment::default()).unwrap_err().to_string();
+            assert!(!message.contains("TOML"), "{text:?}: {message}");
+        }
+    }
+
+    #[test]
+    fn an_adopted_id_is_text_where_it_can_be() {
+        let id =
+            |bytes: &'static [u8]| RequestId::try_from(bytes::Bytes::from_static(bytes)).unwrap();
+        assert_eq!(id_text(&id("é\n".as_bytes())), "é\n");
+        assert_eq!(id_text(&id(b"a\xff")), "a\\xff");
+    }
+}
