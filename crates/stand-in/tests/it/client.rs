@@ -117,6 +117,13 @@ impl Bare {
         }
     }
 
+    /// Exactly so many bytes more.
+    pub(crate) async fn more(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        timeout(SOON, self.0.read_exact(&mut bytes)).await.expect("more comes").unwrap();
+        bytes
+    }
+
     /// Nothing comes, and the stream stays open.
     pub(crate) async fn is_silent(&mut self) -> bool {
         let mut byte = [0];

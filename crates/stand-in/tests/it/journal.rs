@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{Bare, CHAT, QUIET, SOON, call_by, post, scripted};
+use crate::client::{Bare, CHAT, SOON, call_by, post, scripted};
 
 #[tokio::test]
 async fn every_byte_of_a_request_is_kept_as_it_came() {
@@ -188,12 +188,16 @@ async fn an_answer_comes_without_the_delays_of_the_network_stack() {
     let it = StandIn::start(Options { keep: Keep::Counts, ..Options::default() }).await.unwrap();
     let mut bare = Bare::post(&it, "{}").await;
     bare.body(1).await;
-    let started = std::time::Instant::now();
-    // Two small writes in a row would wait 40 ms for an acknowledgement each time without TCP_NODELAY.
+    // A second small write would wait 40 ms for an acknowledgement without TCP_NODELAY, once the kernel has
+    // seen enough of the connection to delay it. A busy machine can be that slow too, but not each time.
     it.script(vec![Rule::new().body("ab").trickle(1, Duration::ZERO)]).unwrap();
-    for _ in 0..10 {
+    let mut took = Vec::new();
+    for _ in 0..40 {
+        let started = Instant::now();
         bare.send("{}").await;
         bare.body(2).await;
+        took.push(started.elapsed());
     }
-    assert!(started.elapsed() < QUIET, "10 calls took {:?}", started.elapsed());
+    let fastest = took[20..].iter().min().unwrap();
+    assert!(*fastest < Duration::from_millis(25), "{took:?}");
 }

@@ -169,8 +169,9 @@ async fn a_body_over_the_limit_is_refused_and_is_no_arrival() {
     let error: Value = serde_json::from_slice(body_of(&answer).unwrap()).unwrap();
     assert_eq!(error["error"]["code"], "body_too_large");
 
-    let most = vec![b' '; BODY_LIMIT - 2];
-    let whole = [most.as_slice(), b"{}"].concat();
-    assert_eq!(post(&it, CHAT, whole).await.status, 200, "the limit itself is taken");
+    // Where nothing is inferred: a digest of so much takes its time in a build without optimisation.
+    let most = call(&it, Method::POST, "/v1/none", vec![b' '; BODY_LIMIT]).await;
+    assert_eq!(most.status, 404, "the limit itself is taken");
+    assert_eq!(it.arrivals()[0].body.len(), BODY_LIMIT);
     assert_eq!(it.counts().arrived, 1);
 }
