@@ -17,10 +17,10 @@ use crate::queue::Shard;
 
 /// How long one wait lasts, while every shard is waited for.
 const LONG: Duration = Duration::from_secs(30);
-/// How long, while some shards have no room: they would not be heard once they have.
+/// How long, while some shards are left out: they would not be heard once they are to be.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// Which shards have room for what a claim would bring.
+/// Which shards are to be listened to.
 pub(crate) type Room = Arc<[bool]>;
 
 /// A shard rang.

@@ -14,28 +14,38 @@ use crate::queue::Queue;
 /// How often they are looked at.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Looks at the files of every queue, until `stop`.
+/// Looks at the files of every queue, until `stop`. What is wrong with them is told when it changes.
 pub(crate) async fn run(
     queues: Arc<[Arc<Queue>]>,
     stop: CancellationToken,
 ) -> Result<(), Infallible> {
+    let mut wrong = vec![None; queues.len()];
     loop {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = sleep(EVERY) => {}
         }
-        for queue in &*queues {
-            let gateway = Arc::clone(queue);
-            let Ok(reread) = spawn_blocking(move || gateway.gateway.reread()).await else {
-                continue;
-            };
-            match reread {
-                Ok(true) => info!(queue = %queue.name, "took changed credentials or certificates"),
-                Ok(false) => {}
-                Err(err) => {
-                    warn!(queue = %queue.name, error = %err, "what was read before stays in use");
-                }
-            }
+        for (queue, wrong) in queues.iter().zip(&mut wrong) {
+            *wrong = look(queue, wrong.take()).await;
         }
     }
+}
+
+/// Rereads the files of one queue: what is wrong with them, if anything.
+async fn look(queue: &Arc<Queue>, before: Option<String>) -> Option<String> {
+    let it = Arc::clone(queue);
+    match spawn_blocking(move || it.gateway.reread()).await {
+        Ok(Ok(true)) => info!(queue = %queue.name, "took changed credentials or certificates"),
+        Ok(Ok(false)) => {}
+        Ok(Err(err)) => {
+            let now = err.to_string();
+            if before.as_deref() != Some(&now) {
+                warn!(queue = %queue.name, error = now, "what was read before stays in use");
+            }
+            return Some(now);
+        }
+        // The runtime is ending.
+        Err(_) => return before,
+    }
+    None
 }

@@ -150,7 +150,7 @@ async fn renew_shard(redis: Redis, plan: Plan, shard: usize) {
             told::looped("renew");
         }
         // A round that took too long is not made up for by several at once.
-        planned = planned.max(Instant::now() - plan.every);
+        planned = Instant::now().checked_sub(plan.every).map_or(planned, |it| planned.max(it));
     }
 }
 

@@ -198,6 +198,12 @@ impl Slots {
         self.free > 0 && self.queues[self.shards[shard].queue].room > 0
     }
 
+    /// Whether a shard's bell is worth waiting for: what it says would be news, and there is a slot.
+    pub(crate) fn listens(&self, shard: usize) -> bool {
+        let Shard { wanted, asked, .. } = &self.shards[shard];
+        !wanted && asked.is_none() && self.has_room(shard)
+    }
+
     /// When the next shard is to be looked at, of those that have room.
     pub(crate) fn next_look(&self) -> Option<Instant> {
         let open = (0..self.shards.len()).filter(|shard| self.has_room(*shard));

@@ -157,10 +157,10 @@ impl Desk {
         }
     }
 
-    /// Wakes the waiters when a slot is free, and keeps them from waiting when none is.
+    /// Lets the waiters wait where a token would be news, and keeps them from it where none would.
     fn tell_room(&mut self) {
         let shards = self.room.borrow().len();
-        let room: Room = (0..shards).map(|shard| self.slots.has_room(shard)).collect();
+        let room: Room = (0..shards).map(|shard| self.slots.listens(shard)).collect();
         self.room.send_if_modified(|told| {
             let changed = *told != room;
             *told = room;

@@ -117,6 +117,20 @@ fn a_token_during_a_claim_makes_for_another_one() {
 }
 
 #[test]
+fn a_bell_is_listened_to_only_where_it_would_be_news() {
+    let (mut slots, now) = slots(2, &[None], &[0, 0]);
+    slots.offer(now);
+    assert!(!slots.listens(0), "its claim is under way");
+    slots.answered(0, brought(0), now, POLL);
+    assert!(slots.listens(0));
+    slots.answered(1, Brought { more: true, ..brought(1) }, now, POLL);
+    assert!(slots.listens(0) && !slots.listens(1), "it is known to have more");
+    slots.offer(now);
+    slots.answered(1, brought(1), now, POLL);
+    assert!(!slots.listens(0) && !slots.listens(1), "no slot is free");
+}
+
+#[test]
 fn one_claim_at_a_time_may_bring_a_suspect_and_none_while_one_is_held() {
     let (mut slots, now) = slots(8, &[None], &[0, 0]);
     let may = |offers: Vec<Offer>| -> Vec<bool> {

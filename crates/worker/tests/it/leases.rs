@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use holdfast_core::model::{Home, Outcome};
-use holdfast_testkit::eventually;
+use holdfast_testkit::proxy::command;
+use holdfast_testkit::{Fault, Proxy, When, eventually};
 
 use crate::support::{SHORT_LEASE, SOON, Stage};
 
@@ -29,6 +30,7 @@ async fn a_call_longer_than_the_lease_is_renewed_all_the_time() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_somebody_else_took_is_given_up_and_publishes_nothing() {
+    let exported = holdfast_core::metrics::install().unwrap();
     let stage = Stage::set().await;
     stage.gateway.hold(true);
     let worker = stage.worker(SHORT_LEASE, "").await;
@@ -49,6 +51,24 @@ async fn a_lease_that_somebody_else_took_is_given_up_and_publishes_nothing() {
     assert_eq!(members.array().unwrap()[0].bytes().unwrap(), &other[..], "the other still has it");
     let results = stage.redis.command(&["HLEN", &spot.shard.result]).await;
     assert_eq!(results.int(), Some(0));
+    let told = exported.render();
+    assert!(told.contains(r#"holdfast_settles_total{queue="q",outcome="fenced"}"#), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_whose_message_is_lost_is_told_by_a_renewal() {
+    let stage = Stage::set().await;
+    let proxy = Proxy::start(stage.redis.port()).await;
+    proxy.inject(Fault::Refuse("ERR no".to_owned()), When::Each, command("SSUBSCRIBE"));
+    stage.gateway.hold(true);
+    let worker = stage.worker_by(&proxy.url(), SHORT_LEASE, "").await;
+    let spot = stage.submit("a", "{}").await;
+    stage.arrivals(1).await;
+    stage.cancel(&spot).await;
+    stage.gateway.wait_until(SOON, |counts| counts.gone == 1).await.unwrap();
+    assert_eq!(stage.record(&spot).await.outcome, Outcome::Cancelled);
+    stage.gateway.hold(false);
+    worker.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
