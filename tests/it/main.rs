@@ -8,4 +8,15 @@
 
 mod architecture;
 mod demo;
+mod drain;
+mod ends;
+mod fleet;
+mod frozen;
+mod hung;
+mod idle;
+mod killed;
+mod lost_replies;
+mod reclaimers;
+mod redis_away;
+mod secrets;
 mod up;
