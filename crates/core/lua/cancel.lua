@@ -31,6 +31,9 @@ Holds   One home; one terminal record.
 local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased = KEYS[4], finished = KEYS[5],
   dead = KEYS[6], request = KEYS[7], ticket = KEYS[8], result = KEYS[9], meta = KEYS[10], lanes = KEYS[11],
   ended = KEYS[12], cancel = KEYS[13]}
+if #ARGV > MOST_ROWS then
+  return redis.error_reply('BADARG cancel: up to 256 rows')
+end
 for at = 1, #ARGV do
   if #ARGV[at] ~= 32 then
     return redis.error_reply('BADARG cancel: handles of 32 bytes')

@@ -20,8 +20,8 @@ Holds   One home; order: it takes the place its deadline gives it.
 ]]
 local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], ticket = KEYS[4], bell = KEYS[5]}
 local limit = tonumber(ARGV[1])
-if not limit or limit < 1 or limit > 256 or (#ARGV - 1) % 2 ~= 0 then
-  return redis.error_reply('BADARG promote: 1 to 256, then rows of 2')
+if not limit or limit < 1 or limit > 256 or (#ARGV - 1) % 2 ~= 0 or #ARGV - 1 > 2 * MOST_ROWS then
+  return redis.error_reply('BADARG promote: 1 to 256, then up to 256 rows of 2')
 end
 for at = 2, #ARGV, 2 do
   if #ARGV[at] ~= 32 or not tonumber(ARGV[at + 1]) then

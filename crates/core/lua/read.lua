@@ -27,6 +27,9 @@ Holds   One home, read whole in one script.
 local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased = KEYS[4], finished = KEYS[5],
   dead = KEYS[6], ticket = KEYS[7], result = KEYS[8], meta = KEYS[9]}
 local whole, tick = ARGV[1] == '1', ARGV[2] == '1'
+if #ARGV - 2 > MOST_ROWS then
+  return redis.error_reply('BADARG read: up to 256 rows')
+end
 for at = 3, #ARGV do
   if #ARGV[at] ~= 16 then
     return redis.error_reply('BADARG read: keys of 16 bytes')

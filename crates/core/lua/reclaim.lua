@@ -35,8 +35,8 @@ local keys = {pending = KEYS[1], suspects = KEYS[2], leased = KEYS[3], finished 
 -- Where nobody has written the queue's policy yet: what the settings' default says.
 local UNDECLARED_LAPSES = 5
 local limit, named = tonumber(ARGV[1]), #ARGV > 1
-if not limit or limit < 1 or limit > 256 or (#ARGV - 1) % 2 ~= 0 then
-  return redis.error_reply('BADARG reclaim: 1 to 256, then rows of 2')
+if not limit or limit < 1 or limit > 256 or (#ARGV - 1) % 2 ~= 0 or #ARGV - 1 > 2 * MOST_ROWS then
+  return redis.error_reply('BADARG reclaim: 1 to 256, then up to 256 rows of 2')
 end
 for at = 2, #ARGV do
   if #ARGV[at] ~= 32 then

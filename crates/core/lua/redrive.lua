@@ -31,6 +31,9 @@ Holds   One generation of an id at a time: the old record gives way, and the tic
 local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased = KEYS[4], dead = KEYS[5],
   request = KEYS[6], ticket = KEYS[7], result = KEYS[8], meta = KEYS[9], lanes = KEYS[10], bell = KEYS[11]}
 local handles = {}
+if #ARGV > 3 * MOST_ROWS then
+  return redis.error_reply('BADARG redrive: up to 256 rows')
+end
 for at = 1, #ARGV, 3 do
   if #ARGV % 3 ~= 0 or #ARGV[at] ~= 32 or #ARGV[at + 1] ~= 8 or not tonumber(ARGV[at + 2]) then
     return redis.error_reply('BADARG redrive: rows of handle, generation of 8 bytes, deadline')

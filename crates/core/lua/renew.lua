@@ -20,8 +20,8 @@ Holds   Fenced: what is no member of leased is not written.
         Clock: the server's, in ms; a worker's clock never decides about a lease.
 ]]
 local leased, ticket_key, meta, lease = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1])
-if not lease or lease <= 0 or (#ARGV - 1) % 2 ~= 0 then
-  return redis.error_reply('BADARG renew: a lease above 0 ms, then rows of 2')
+if not lease or lease <= 0 or (#ARGV - 1) % 2 ~= 0 or #ARGV - 1 > 2 * MOST_ROWS then
+  return redis.error_reply('BADARG renew: a lease above 0 ms, then up to 256 rows of 2')
 end
 local handles = {}
 for at = 2, #ARGV, 2 do

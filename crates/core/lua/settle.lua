@@ -40,6 +40,9 @@ local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased =
 local MARK = {ack = 'a', retry = 't', release = 'r', bury = 'b'}
 local WORD = {a = 'ack', t = 'retry', r = 'release', b = 'bury'}
 local handles = {}
+if #ARGV > 6 * MOST_ROWS then
+  return redis.error_reply('BADARG settle: up to 256 rows')
+end
 for at = 1, #ARGV, 6 do
   local word, number, failure, answer = ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4], ARGV[at + 5]
   if #ARGV % 6 ~= 0 or #ARGV[at] ~= 32 or #ARGV[at + 1] ~= 32 or not MARK[word] or not number or number < 0

@@ -33,8 +33,8 @@ Holds   One home: a new generation is in pending, or in delayed until its not_be
 local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased = KEYS[4], finished = KEYS[5],
   dead = KEYS[6], request = KEYS[7], ticket = KEYS[8], meta = KEYS[9], lanes = KEYS[10], bell = KEYS[11]}
 local guard = tonumber(ARGV[1])
-if not guard or guard < 0 or (#ARGV - 1) % 3 ~= 0 then
-  return redis.error_reply('BADARG submit: a time to keep, then rows of 3')
+if not guard or guard < 0 or (#ARGV - 1) % 3 ~= 0 or #ARGV - 1 > 3 * MOST_ROWS then
+  return redis.error_reply('BADARG submit: a time to keep, then up to 256 rows of 3')
 end
 local names = {}
 for at = 2, #ARGV, 3 do

@@ -6,6 +6,9 @@
 --   a newer version added.
 local NO_FENCE = string.rep('\0', 32)
 
+-- The most rows of one call: more would hold up the server, and some thousands fail half-way, where Lua has no way back.
+local MOST_ROWS = 256
+
 -- The server's clock, in ms: a caller's clock never decides about a lease.
 local function clock()
   local time = redis.call('TIME')
