@@ -65,6 +65,9 @@ for at = 1, #ARGV, 6 do
   if settled[member] or not redis.call('ZSCORE', keys.leased, member) then
     if not named then
       answers[#answers + 1] = {'gone'}
+    elseif fence == NO_FENCE then
+      -- Before its first settle a ticket holds no fence in that place: an empty one has settled nothing.
+      answers[#answers + 1] = {'fenced'}
     elseif ticket:sub(127, 158) == fence then
       answers[#answers + 1] = {'already', WORD[ticket:sub(159, 159)]}
     else
