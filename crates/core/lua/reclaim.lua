@@ -129,5 +129,11 @@ flush('ZADD', keys.suspects, suspects)
 flush('ZREM', keys.leased, owners)
 if #pending > 0 or #owners > 0 and redis.call('EXISTS', keys.suspects) == 1 then
   ring(keys.bell)
+elseif #owners > 0 and redis.call('EXISTS', keys.pending) == 1 then
+  -- A lease that ended for good leaves its place under a limit to another.
+  local limits = redis.call('HMGET', keys.meta, 'limit', 'in_flight')
+  if limits[1] or limits[2] then
+    ring(keys.bell)
+  end
 end
 return answers
