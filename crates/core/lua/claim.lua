@@ -173,6 +173,7 @@ end
 local pending, suspects = redis.call('ZCARD', keys.pending), redis.call('ZCARD', keys.suspects)
 if not may_expire then
   pending = redis.call('ZCOUNT', keys.pending, '(' .. digits(now), '+inf')
+  suspects = redis.call('ZCOUNT', keys.suspects, '(' .. digits(now), '+inf')
 end
 if pending + suspects == 0 and not busy then
   -- Nothing is left for anybody: what lies in the bell would only wake workers for nothing.
