@@ -9,11 +9,15 @@ local function endings(now)
     told = {}, lanes = {}, bytes = 0}
 end
 
--- The lane that a request is counted under: its own, or its tenant's.
+-- The lane that a request is counted under: its own, or its tenant's; none where lengths lie, so that one damaged ticket
+-- does not fail the whole call.
 local function lane_in(ticket)
-  local tenant = struct.unpack('>I2', ticket, 190)
-  local id = struct.unpack('>I2', ticket, 192 + tenant)
-  local lane = struct.unpack('>I2', ticket, 194 + tenant + id)
+  local tenant = #ticket >= 191 and struct.unpack('>I2', ticket, 190) or 65535
+  local id = #ticket >= 193 + tenant and struct.unpack('>I2', ticket, 192 + tenant) or 65535
+  local lane = #ticket >= 195 + tenant + id and struct.unpack('>I2', ticket, 194 + tenant + id)
+  if not lane or #ticket < 195 + tenant + id + lane then
+    return ''
+  end
   if lane == 0 then
     return ticket:sub(192, 191 + tenant)
   end
