@@ -1,0 +1,16 @@
+//! The invariants of `docs/protocol.md`: one file each, or one for those that are shown together.
+
+mod arguments;
+mod bodies;
+mod bounds;
+mod clock;
+mod fences;
+mod homes;
+mod keys;
+mod limits;
+mod loss;
+mod memory;
+mod order;
+mod outage;
+mod records;
+mod repeats;

@@ -1,0 +1,132 @@
+//! 4: nothing is lost.
+
+use std::time::Duration;
+
+use holdfast_core::{
+    model::{Handle, Outcome, Session},
+    script::{Claim, SettleReply},
+};
+use holdfast_testkit::eventually;
+
+use crate::fixture::{FAR, Item, LIMIT, Shard, fence, handles, retry};
+
+/// One request in each live home, and nobody who would work on it. All but the first are late soon.
+async fn abandoned(shard: &Shard, lease: Duration) -> (Handle, Vec<Handle>) {
+    let soon = shard.now().await + 2000;
+    let worker = Session::random();
+    let running = shard.accept(&Item::new("running").by(soon)).await;
+    let flagged = shard.accept(&Item::new("flagged")).await;
+    let claim = Claim { lease, ..shard.ask(fence(worker, 1)) };
+    assert_eq!(handles(&shard.run(claim).await.leases), [running, flagged]);
+    shard.cancel(flagged).await;
+    let suspect = shard.accept(&Item::new("suspect").by(soon)).await;
+    shard.make_suspect(suspect).await;
+    let (owner, retried) = shard.running(&Item::new("retried").by(soon - 1)).await;
+    assert_eq!(shard.settle(owner, retried, retry(50)).await, SettleReply::Done);
+    let delayed = shard.accept(&Item::new("delayed").by(soon).from(soon - 100)).await;
+    let pending = shard.accept(&Item::new("pending").by(soon)).await;
+    shard.assert_whole().await;
+    (flagged, vec![running, suspect, retried, delayed, pending])
+}
+
+#[tokio::test]
+async fn a_reclaimer_alone_brings_whatever_is_abandoned_to_its_record() {
+    let shard = Shard::start().await;
+    let (flagged, late) = abandoned(&shard, Duration::from_millis(1500)).await;
+    let all_ended = async || {
+        shard.reclaim().await;
+        shard.promote().await;
+        shard.expire().await;
+        let live = live(&shard, late.iter().chain([&flagged])).await;
+        if live.is_empty() { Ok(()) } else { Err(format!("{live:?}")) }
+    };
+    eventually("all have ended", LIMIT, all_ended).await;
+    assert_eq!(shard.outcome(flagged.key()).await, Outcome::Cancelled);
+    for handle in late {
+        assert_eq!(shard.outcome(handle.key()).await, Outcome::DeadlineExceeded);
+    }
+    shard.assert_whole().await;
+}
+
+#[tokio::test]
+async fn without_a_reclaimer_claims_bring_what_waits_to_its_record() {
+    let shard = Shard::start().await;
+    let (_, late) = abandoned(&shard, Duration::from_millis(1500)).await;
+    let waiting = &late[1..];
+    let (worker, mut call) = (Session::random(), 0);
+    let deadline = shard.now().await + 2000;
+    shard.until(deadline).await;
+    let all_ended = async || {
+        call += 1;
+        assert_eq!(shard.run(shard.ask(fence(worker, call))).await.leases, [], "too late to run");
+        let live = live(&shard, waiting.iter()).await;
+        if live.is_empty() { Ok(()) } else { Err(format!("{live:?}")) }
+    };
+    eventually("all that waited have ended", LIMIT, all_ended).await;
+    for handle in waiting {
+        assert_eq!(shard.outcome(handle.key()).await, Outcome::DeadlineExceeded);
+    }
+    shard.assert_whole().await;
+}
+
+/// Those that have no record yet.
+async fn live<'a>(shard: &Shard, handles: impl Iterator<Item = &'a Handle>) -> Vec<Handle> {
+    let mut live = Vec::new();
+    for handle in handles {
+        let found = shard.find(handle.key()).await.expect("it is kept");
+        if !found.home.expect("a home").is_end() {
+            live.push(*handle);
+        }
+    }
+    live
+}
+
+#[tokio::test]
+async fn a_request_whose_ticket_or_body_is_lost_ends_with_a_record_that_names_it() {
+    for field in ["ticket", "request"] {
+        let shard = Shard::start().await;
+        let [waiting, running] = ["waiting", "running"].map(Item::new);
+        let (_, b) = shard.running(&running).await;
+        let a = shard.accept(&waiting.by(FAR - 1)).await;
+        let hash = if field == "ticket" { &shard.keys.ticket } else { &shard.keys.request };
+        for handle in [a, b] {
+            shard.tell(&[&"HDEL", hash, handle.key().as_bytes()]).await;
+        }
+        shard.lapse(&[b]).await;
+        shard.reclaim().await;
+        let worker = fence(Session::random(), 1);
+        for lease in shard.claim(worker, 4).await {
+            // Its worker finds no body.
+            let kind = unusable();
+            assert_eq!(shard.settle(worker, lease.handle, kind).await, SettleReply::Done);
+        }
+        for (handle, id) in [(a, "waiting"), (b, "running")] {
+            let record = shard.record(handle.key()).await;
+            assert_eq!(record.outcome, Outcome::Unusable, "{field} of {id}");
+            assert_eq!(record.identity.unwrap().id.as_bytes(), id, "{field}");
+        }
+    }
+}
+
+fn unusable() -> holdfast_core::script::SettleKind {
+    let failure = crate::fixture::failure();
+    holdfast_core::script::SettleKind::Bury { outcome: Outcome::Unusable, failure, answer: None }
+}
+
+#[tokio::test]
+async fn a_damaged_ticket_ends_its_own_request_and_holds_up_no_other() {
+    let shard = Shard::start().await;
+    let [damaged, other] = [Item::new("damaged").by(FAR - 1), Item::new("other")];
+    let (a, b) = (shard.accept(&damaged).await, shard.accept(&other).await);
+    // The lengths of the names lie: 190 and 191 hold the tenant's.
+    let ticket = shard.tell(&[&"HGET", &shard.keys.ticket, a.key().as_bytes()]).await;
+    let mut ticket = ticket.bytes().unwrap().to_vec();
+    ticket[189] = 0xff;
+    shard.tell(&[&"HSET", &shard.keys.ticket, a.key().as_bytes(), &ticket]).await;
+    shard.score(&shard.keys.pending, &[a], shard.now().await - 1).await;
+
+    let claimed = shard.run(shard.ask(fence(Session::random(), 1))).await;
+    assert_eq!(handles(&claimed.leases), [b]);
+    assert_eq!(claimed.ended.len(), 1, "{:?}", claimed.ended);
+    assert_eq!(claimed.ended[0].0, a);
+}

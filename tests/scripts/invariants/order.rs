@@ -1,0 +1,140 @@
+//! 8: order. 9: no request blocks another.
+
+use std::time::Duration;
+
+use holdfast_core::{
+    model::{Handle, Session},
+    script::{Claim, SettleReply},
+};
+
+use crate::fixture::{FAR, Item, Shard, ack, bury, fence, handles, release, retry};
+
+/// Claims one after another until nothing is left.
+async fn drained(shard: &Shard) -> Vec<Handle> {
+    let (worker, mut drained, mut call) = (Session::random(), Vec::new(), 0);
+    loop {
+        call += 1;
+        match handles(&shard.claim(fence(worker, call), 1).await)[..] {
+            [] => return drained,
+            [handle] => drained.push(handle),
+            ref more => panic!("{more:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_earliest_deadline_is_claimed_first_and_equal_ones_as_they_were_submitted() {
+    let shard = Shard::start().await;
+    let mut items = Vec::new();
+    for (number, deadline) in [5, 3, 5, 9, 3, 5, 1, 9, 3, 5].into_iter().enumerate() {
+        let handle = shard.accept(&Item::new(format!("r{number}")).by(FAR + deadline)).await;
+        items.push((deadline, handle));
+    }
+    // A stable sort keeps the order of submission.
+    items.sort_by_key(|(deadline, _)| *deadline);
+    let expected: Vec<Handle> = items.into_iter().map(|(_, handle)| handle).collect();
+    assert_eq!(drained(&shard).await, expected);
+    shard.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_claim_for_many_slots_gives_them_in_the_same_order() {
+    let shard = Shard::start().await;
+    let items: Vec<Item> =
+        (0..300).map(|at| Item::new(format!("r{at}")).by(FAR + at * 7919 % 300)).collect();
+    let mut expected: Vec<(u64, Handle)> = shard
+        .accept_all(&items)
+        .await
+        .into_iter()
+        .zip(&items)
+        .map(|(it, item)| (item.deadline, it))
+        .collect();
+    expected.sort();
+    let expected: Vec<Handle> = expected.into_iter().map(|(_, handle)| handle).collect();
+    let worker = Session::random();
+    assert_eq!(handles(&shard.claim(fence(worker, 1), 256).await), expected[..256]);
+    assert_eq!(handles(&shard.claim(fence(worker, 2), 256).await), expected[256..]);
+}
+
+#[tokio::test]
+async fn whatever_comes_back_takes_its_own_place() {
+    let shard = Shard::start().await;
+    let items = shard.accept_all(&Item::many("r", 6)).await;
+    let worker = Session::random();
+    assert_eq!(handles(&shard.claim(fence(worker, 1), 4).await), items[..4]);
+    let fence = fence(worker, 1);
+    assert_eq!(shard.settle(fence, items[3], release(false)).await, SettleReply::Done);
+    assert_eq!(shard.settle(fence, items[1], retry(3_600_000)).await, SettleReply::Done);
+    let due = shard.find(items[1].key()).await.unwrap().score;
+    shard.retry_now(items[1], due).await;
+    shard.die(&[items[0]]).await;
+    shard.reclaim_named(&[(fence, items[2])]).await;
+    assert_eq!(drained(&shard).await, items);
+    shard.assert_whole().await;
+}
+
+#[tokio::test]
+async fn one_that_waits_for_its_back_off_holds_up_none() {
+    let (shard, worker) = (Shard::start().await, Session::random());
+    let first = Item::new("first").by(FAR - 9);
+    let (owner, first) = shard.running(&first).await;
+    assert_eq!(shard.settle(owner, first, retry(3_600_000)).await, SettleReply::Done);
+    let later = shard.accept(&Item::new("later")).await;
+    let claimed = shard.run(shard.ask(fence(worker, 1))).await;
+    assert_eq!(handles(&claimed.leases), [later]);
+    assert!(!claimed.more);
+    let due = claimed.next_due.unwrap();
+    assert!(due > Duration::from_secs(3590) && due <= Duration::from_secs(3600), "{due:?}");
+}
+
+#[tokio::test]
+async fn a_suspect_that_must_wait_holds_up_none_and_runs_in_its_turn_otherwise() {
+    let (shard, worker) = (Shard::start().await, Session::random());
+    let [a, b] = [Item::new("a").by(FAR - 8), Item::new("b").by(FAR - 9)];
+    let a = shard.accept(&a).await;
+    shard.make_suspect(a).await;
+    let b = shard.accept(&b).await;
+    let [c, d] = [shard.accept(&Item::new("c")).await, shard.accept(&Item::new("d")).await];
+
+    let without =
+        |call| Claim { may_take_suspect: false, free: 1, ..shard.ask(fence(worker, call)) };
+    assert_eq!(handles(&shard.run(without(1)).await.leases), [b]);
+    assert_eq!(handles(&shard.run(without(2)).await.leases), [c], "past the suspect");
+    shard.settle(fence(worker, 2), c, release(false)).await;
+    assert_eq!(
+        handles(&shard.claim(fence(worker, 3), 2).await),
+        [a, c],
+        "in the order of deadlines"
+    );
+    assert_eq!(handles(&shard.claim(fence(worker, 4), 2).await), [d], "beside a running suspect");
+    shard.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_claim_stops_at_the_first_that_does_not_fit_its_budget_and_never_skips_it() {
+    let (shard, worker) = (Shard::start().await, Session::random());
+    let sizes = [3000, 500, 400, 200, 100];
+    let items: Vec<Item> = sizes
+        .iter()
+        .enumerate()
+        .map(|(at, size)| Item::new(format!("r{at}")).body(vec![b'x'; *size]))
+        .collect();
+    let items = shard.accept_all(&items).await;
+    let claim = |call| Claim { budget: 1000, ..shard.ask(fence(worker, call)) };
+    for (call, expected) in [(1, &items[..1]), (2, &items[1..3]), (3, &items[3..])] {
+        let claimed = shard.run(claim(call)).await;
+        assert_eq!(handles(&claimed.leases), expected);
+        assert_eq!(claimed.more, call < 3);
+    }
+}
+
+#[tokio::test]
+async fn what_ends_or_waits_elsewhere_is_never_claimed() {
+    let (shard, worker) = (Shard::start().await, Session::random());
+    for kind in [ack("done"), bury(), retry(3_600_000)] {
+        let (owner, a) = shard.running(&Item::new(format!("{kind:?}"))).await;
+        assert_eq!(shard.settle(owner, a, kind).await, SettleReply::Done);
+    }
+    shard.accept(&Item::new("not yet").from(FAR - 1)).await;
+    assert_eq!(shard.claim(fence(worker, 1), 8).await, []);
+}
