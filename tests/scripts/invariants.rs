@@ -1,6 +1,7 @@
 //! The invariants of `docs/protocol.md`: one file each, or one for those that are shown together.
 
 mod arguments;
+mod bells;
 mod bodies;
 mod bounds;
 mod clock;
@@ -14,3 +15,4 @@ mod order;
 mod outage;
 mod records;
 mod repeats;
+mod retention;

@@ -2,7 +2,7 @@
 
 use holdfast_core::{
     model::{Session, share},
-    script::{FullOf, Override, OverruleReply, Policy, SettleReply, SubmitReply},
+    script::{FullOf, Override, OverruleReply, Policy, PolicyReply, SettleReply, SubmitReply},
 };
 
 use crate::fixture::{Item, Shard, ack, fence, handles};
@@ -103,4 +103,39 @@ async fn a_limit_split_over_shards_is_kept_in_each() {
         let leased = shard.claim(fence(Session::random(), 1), 5).await.len() as u64;
         assert_eq!(leased, share(5, shard.keys.shard, policy(3)), "shard {}", shard.keys.shard);
     }
+}
+
+#[tokio::test]
+async fn a_shard_of_a_newer_schema_is_left_alone() {
+    let shard = Shard::start().await;
+    shard.set_meta("schema", 2).await;
+    let before = shard.dump().await;
+    let policy = Policy { shard: &shard.keys, policy: &shard.policy, write: true };
+    assert_eq!(policy.run(&shard.redis).await.unwrap(), PolicyReply::Newer(2));
+    crate::fixture::assert_same("a refused policy", &before, &shard.dump().await);
+}
+
+#[tokio::test]
+async fn a_queue_that_redis_forgot_takes_nothing_in_until_its_policy_is_written() {
+    let shard = Shard::start().await;
+    shard.tell(&[&"FLUSHDB"]).await;
+    let item = Item::new("a");
+    assert_eq!(shard.submit_one(&item).await, SubmitReply::Undeclared);
+    assert_eq!(shard.dump().await.of(&shard.keys.meta).len(), 0, "nothing was written");
+    let policy = Policy { shard: &shard.keys, policy: &shard.policy, write: true };
+    policy.run(&shard.redis).await.unwrap();
+    shard.accept(&item).await;
+    shard.assert_whole().await;
+}
+
+#[tokio::test]
+async fn who_looks_at_a_policy_is_told_of_another_and_who_starts_last_wins() {
+    let mut shard = Shard::start().await;
+    shard.policy.max_lapses = 9;
+    let policy = |write| Policy { shard: &shard.keys, policy: &shard.policy, write };
+    let before = shard.dump().await;
+    assert_eq!(policy(false).run(&shard.redis).await.unwrap(), PolicyReply::Differs(1));
+    crate::fixture::assert_same("a look", &before, &shard.dump().await);
+    assert_eq!(policy(true).run(&shard.redis).await.unwrap(), PolicyReply::Written(2));
+    assert_eq!(shard.meta("max_lapses").await, Some(9));
 }

@@ -1,23 +1,20 @@
 //! 4: nothing is lost.
 
-use std::time::Duration;
-
 use holdfast_core::{
     model::{Handle, Outcome, Session},
-    script::{Claim, SettleReply},
+    script::SettleReply,
 };
 use holdfast_testkit::eventually;
 
 use crate::fixture::{FAR, Item, LIMIT, Shard, fence, handles, retry};
 
 /// One request in each live home, and nobody who would work on it. All but the first are late soon.
-async fn abandoned(shard: &Shard, lease: Duration) -> (Handle, Vec<Handle>) {
+async fn abandoned(shard: &Shard) -> (Handle, Vec<Handle>) {
     let soon = shard.now().await + 2000;
     let worker = Session::random();
     let running = shard.accept(&Item::new("running").by(soon)).await;
     let flagged = shard.accept(&Item::new("flagged")).await;
-    let claim = Claim { lease, ..shard.ask(fence(worker, 1)) };
-    assert_eq!(handles(&shard.run(claim).await.leases), [running, flagged]);
+    assert_eq!(handles(&shard.claim(fence(worker, 1), 2).await), [running, flagged]);
     shard.cancel(flagged).await;
     let suspect = shard.accept(&Item::new("suspect").by(soon)).await;
     shard.make_suspect(suspect).await;
@@ -25,6 +22,7 @@ async fn abandoned(shard: &Shard, lease: Duration) -> (Handle, Vec<Handle>) {
     assert_eq!(shard.settle(owner, retried, retry(50)).await, SettleReply::Done);
     let delayed = shard.accept(&Item::new("delayed").by(soon).from(soon - 100)).await;
     let pending = shard.accept(&Item::new("pending").by(soon)).await;
+    shard.move_leases(|_| soon).await;
     shard.assert_whole().await;
     (flagged, vec![running, suspect, retried, delayed, pending])
 }
@@ -32,7 +30,7 @@ async fn abandoned(shard: &Shard, lease: Duration) -> (Handle, Vec<Handle>) {
 #[tokio::test]
 async fn a_reclaimer_alone_brings_whatever_is_abandoned_to_its_record() {
     let shard = Shard::start().await;
-    let (flagged, late) = abandoned(&shard, Duration::from_millis(1500)).await;
+    let (flagged, late) = abandoned(&shard).await;
     let all_ended = async || {
         shard.reclaim().await;
         shard.promote().await;
@@ -51,7 +49,7 @@ async fn a_reclaimer_alone_brings_whatever_is_abandoned_to_its_record() {
 #[tokio::test]
 async fn without_a_reclaimer_claims_bring_what_waits_to_its_record() {
     let shard = Shard::start().await;
-    let (_, late) = abandoned(&shard, Duration::from_millis(1500)).await;
+    let (_, late) = abandoned(&shard).await;
     let waiting = &late[1..];
     let (worker, mut call) = (Session::random(), 0);
     let deadline = shard.now().await + 2000;
