@@ -89,11 +89,7 @@ async fn dispatch(
     let (started, left, sent) = (Instant::now(), until(deadline), Sent::default());
     let _calling = queue.call();
     let end = watched(claim, deadline, &queue.gateway, call, sent.clone()).await;
-    let end = match end {
-        // Whatever came: it comes too late to be published.
-        End::Replied(_) if claim.is_lost() => End::Stopped(Stop::Lost),
-        end => end,
-    };
+    let end = in_time(end, claim.is_lost());
     if let Some(outcome) = label(&end) {
         metrics::dispatched(queue.name.as_str(), outcome, started.elapsed());
     }
@@ -112,6 +108,14 @@ async fn dispatch(
             };
             decide::after(reply, &at, &mut rand::rng())
         }
+    }
+}
+
+/// What comes once the lease may be another's comes too late to be published.
+fn in_time(end: End, lost: bool) -> End {
+    match end {
+        End::Replied(_) if lost => End::Stopped(Stop::Lost),
+        end => end,
     }
 }
 
@@ -184,6 +188,14 @@ mod tests {
             let envelope = Envelope { headers: vec![pair(name, value)], ..Envelope::default() };
             assert!(headers(&envelope).is_none(), "{name:?}: {value:?}");
         }
+    }
+
+    #[test]
+    fn an_answer_that_comes_after_the_lease_is_not_published() {
+        let fault = || End::Replied(Err(Fault::Reset));
+        assert!(matches!(in_time(fault(), true), End::Stopped(Stop::Lost)));
+        assert!(matches!(in_time(fault(), false), End::Replied(_)));
+        assert!(matches!(in_time(End::DeadlinePassed, true), End::DeadlinePassed));
     }
 
     #[test]
