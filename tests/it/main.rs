@@ -7,6 +7,7 @@
 )]
 
 mod architecture;
+mod cli;
 mod demo;
 mod drain;
 mod ends;
@@ -14,6 +15,7 @@ mod fleet;
 mod frozen;
 mod hung;
 mod idle;
+mod input;
 mod killed;
 mod lost_replies;
 mod reclaimers;

@@ -22,12 +22,17 @@ pub(crate) fn facts(pairs: Vec<(String, String)>) -> String {
 
 fn render(mut table: Table, rows: Vec<Vec<String>>) -> String {
     for row in rows {
-        table.add_row(row.iter().map(|cell| escape::plain(cell)).collect::<Vec<_>>());
+        table.add_row(row.iter().map(|cell| shown(cell)).collect::<Vec<_>>());
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
     table.trim_fmt() + "\n"
+}
+
+/// A cell is never empty, so that programs which count columns by their spaces find each in its place.
+fn shown(cell: &str) -> String {
+    if cell.is_empty() { "-".to_owned() } else { escape::plain(cell) }
 }
 
 #[cfg(test)]
@@ -41,7 +46,7 @@ mod tests {
     #[test]
     fn columns_stand_under_each_other_and_lines_end_with_their_text() {
         let shown = table(&["ID", "STATE"], vec![row(&["a", "pending"]), row(&["longer", ""])]);
-        assert_eq!(shown, "ID      STATE\na       pending\nlonger\n");
+        assert_eq!(shown, "ID      STATE\na       pending\nlonger  -\n");
         assert_eq!(table(&["ID"], Vec::new()), "ID\n");
         assert_eq!(facts(vec![("id".to_owned(), "a".to_owned())]), "id  a\n");
     }
