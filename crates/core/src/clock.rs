@@ -39,9 +39,13 @@ mod tests {
 
     #[test]
     fn a_leap_of_more_than_a_lease_rests_for_ten_minutes() {
-        let (mut watch, start, lease) = (ClockWatch::default(), Instant::now(), Duration::from_secs(15));
+        let (mut watch, start, lease) =
+            (ClockWatch::default(), Instant::now(), Duration::from_secs(15));
         assert!(!watch.sight(1_000_000, start, lease));
-        assert!(!watch.sight(1_010_000, start + Duration::from_secs(1), lease), "9 s ahead is no leap");
+        assert!(
+            !watch.sight(1_010_000, start + Duration::from_secs(1), lease),
+            "9 s ahead is no leap"
+        );
         assert!(watch.sight(4_610_000, start + Duration::from_secs(2), lease));
         assert!(!watch.is_trusted(start + Duration::from_secs(601)));
         assert!(watch.is_trusted(start + Duration::from_secs(602)));
@@ -49,7 +53,8 @@ mod tests {
 
     #[test]
     fn an_outage_is_no_leap() {
-        let (mut watch, start, lease) = (ClockWatch::default(), Instant::now(), Duration::from_secs(15));
+        let (mut watch, start, lease) =
+            (ClockWatch::default(), Instant::now(), Duration::from_secs(15));
         watch.sight(1_000_000, start, lease);
         assert!(!watch.sight(1_300_000, start + Duration::from_secs(300), lease));
     }

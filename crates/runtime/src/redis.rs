@@ -52,7 +52,7 @@ impl Watched {
         loop {
             self.asked.notified().await;
             let rest = match self.redis.trouble() {
-                Some(Trouble::ReadOnly | Trouble::Full) => LONG_REST,
+                Some(Trouble::ReadOnly) => LONG_REST,
                 _ => REST,
             };
             sleep(rest).await;

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use fred::error::{Error, ErrorKind};
+use tracing::{info, warn};
 
 use crate::{StoreError, error::Refusal, metrics};
 
@@ -13,8 +14,6 @@ pub enum Trouble {
     Unreachable,
     /// It takes no writes.
     ReadOnly,
-    /// `maxmemory` is reached: it drains, but takes nothing in.
-    Full,
     /// It is starting, failing over, or busy.
     NotReady,
     /// A right is missing, or the password is wrong.
@@ -22,15 +21,13 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    const ALL: [Self; 5] =
-        [Self::Unreachable, Self::ReadOnly, Self::Full, Self::NotReady, Self::Denied];
+    const ALL: [Self; 4] = [Self::Unreachable, Self::ReadOnly, Self::NotReady, Self::Denied];
 
     /// One word for reasons and labels.
     pub fn word(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
             Self::ReadOnly => "read-only",
-            Self::Full => "full",
             Self::NotReady => "not-ready",
             Self::Denied => "denied",
         }
@@ -58,9 +55,13 @@ impl Status {
         self.set((!connected).then_some(Trouble::Unreachable));
     }
 
-    /// A call ended: without an error, or with this one.
-    pub(super) fn note(&self, error: Option<&Error>) {
+    /// A call ended: without an error, or with this one. `wrote`: it could not have ended well where writes are refused.
+    pub(super) fn note(&self, error: Option<&Error>, wrote: bool) {
         let trouble = match error {
+            None if !wrote => match self.trouble() {
+                Some(Trouble::ReadOnly) => Some(Trouble::ReadOnly),
+                _ => None,
+            },
             None => None,
             Some(error)
                 if matches!(
@@ -72,11 +73,10 @@ impl Status {
             }
             Some(error) => match StoreError::new("", error.clone()).refusal() {
                 Some(Refusal::ReadOnly) => Some(Trouble::ReadOnly),
-                // Everything but submit goes on at maxmemory: the next good call would hide it, so it is not kept.
                 Some(Refusal::NotReady) => Some(Trouble::NotReady),
                 Some(Refusal::Denied) => Some(Trouble::Denied),
-                Some(Refusal::OutOfMemory) => Some(Trouble::Full),
-                Some(Refusal::Other) | None => None,
+                // At maxmemory all but submit and redrive goes on: Redis is well, its callers hear of it.
+                Some(Refusal::OutOfMemory | Refusal::Other) | None => None,
             },
         };
         self.set(trouble);
@@ -87,7 +87,13 @@ impl Status {
         if state.seen && state.trouble == trouble {
             return;
         }
-        *state = State { trouble, seen: true };
+        let before = std::mem::replace(&mut *state, State { trouble, seen: true });
+        drop(state);
+        match trouble {
+            Some(trouble) => warn!(trouble = trouble.word(), "redis can't be used"),
+            None if before.seen => info!("redis can be used again"),
+            None => info!("redis answers"),
+        }
         metrics::redis_up(trouble.is_none());
         for one in Trouble::ALL {
             metrics::redis_fault(one.word(), trouble == Some(one));
@@ -108,7 +114,7 @@ mod tests {
     fn nothing_is_well_before_the_first_word() {
         let status = Status::default();
         assert_eq!(status.trouble(), Some(Trouble::Unreachable));
-        status.note(None);
+        status.note(None, true);
         assert_eq!(status.trouble(), None);
     }
 
@@ -116,8 +122,14 @@ mod tests {
     fn a_server_that_takes_no_writes_is_named_so() {
         let status = Status::default();
         for word in ["READONLY", "MISCONF", "NOREPLICAS"] {
-            status.note(Some(&Error::new(ErrorKind::Unknown, format!("{word} said the server"))));
-            assert_eq!(status.trouble(), Some(Trouble::ReadOnly), "{word}");
+            status.note(
+                Some(&Error::new(ErrorKind::Unknown, format!("{word} said the server"))),
+                true,
+            );
+            status.note(None, false);
+            assert_eq!(status.trouble(), Some(Trouble::ReadOnly), "{word}: a read proves no write");
+            status.note(None, true);
+            assert_eq!(status.trouble(), None, "{word}");
         }
     }
 }
