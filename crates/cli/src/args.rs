@@ -14,6 +14,16 @@ use crate::time;
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; 64 unusable settings; 141 nobody reads the output.";
 
+const LINES: &str = "\
+Lines of --file: {\"custom_id\", \"method\": \"POST\", \"url\", \"body\"}. LF ends one, with or without CR; a byte order mark
+and blank lines are passed over. A bad line is refused with its number, and the others go on.
+
+Lines of --out: {\"id\", \"custom_id\", \"response\": {\"status_code\", \"request_id\", \"body\"}, \"error\": {\"code\", \"message\"}},
+response or error null. request_id is the request's generation. A body that is JSON stands there byte for byte, but that
+line ends between its tokens become spaces; any other is a text, and body_encoding beside it says text or base64.
+
+It fails if a line was refused, ended without an answer (error.code is the outcome), or was answered with no 2xx.";
+
 /// The operator's tool of Holdfast.
 #[derive(Debug, Parser)]
 #[command(name = "holdfastctl", version = VERSION, after_help = EXIT_CODES)]
@@ -98,6 +108,7 @@ pub(crate) struct ApiArgs {
 }
 
 #[derive(Debug, Flags)]
+#[command(after_long_help = LINES)]
 pub(crate) struct SubmitArgs {
     /// The body for the gateway, any JSON but null, sent byte for byte; - reads standard input.
     #[arg(value_name = "BODYFILE", required_unless_present = "file", conflicts_with = "file")]
