@@ -18,6 +18,7 @@ mod idle;
 mod input;
 mod killed;
 mod lost_replies;
+mod metrics;
 mod reclaimers;
 mod redis_away;
 mod secrets;

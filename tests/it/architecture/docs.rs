@@ -1,6 +1,6 @@
 //! What the docs name exists, and what exists is named in the docs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::tree::{self, Source};
 
@@ -47,13 +47,36 @@ fn each_promise_names_a_test_that_exists() {
 }
 
 #[test]
+fn each_invariant_names_a_test_that_exists() {
+    let files = tree::sources();
+    let page = text_of(&files, "docs/protocol.md");
+    let (stated, shown) = invariants(&page);
+    assert!(stated.len() > 10, "only {} invariants found", stated.len());
+    assert_eq!(shown.keys().copied().collect::<BTreeSet<_>>(), stated, "each has its row");
+    let told: Vec<String> = shown.values().flat_map(|row| unproven(row, &files)).collect();
+    assert!(told.is_empty(), "{}", told.join("\n"));
+}
+
+#[test]
+fn an_invariant_is_a_numbered_line_and_is_shown_by_a_numbered_row() {
+    let page = "1. **No.** x\n## 3. Invariants\n1. **A.** b\n2. **C.** d\n| | by |\n| 2 | `x` |\n## 4.\n| 3 | y |";
+    let (stated, shown) = invariants(page);
+    assert_eq!((stated, shown), (BTreeSet::from(["1", "2"]), BTreeMap::from([("2", "`x` |")])));
+}
+
+#[test]
 fn a_promise_without_its_test_is_told() {
-    let text = "fn it_holds() {}\nasync fn it_holds_too() {}".to_owned();
-    let files = [Source { path: "tests/it/kept.rs".to_owned(), text }];
-    assert!(unproven("Kept. `tests/it/kept.rs::it_holds_too`", &files).is_empty());
+    let text =
+        "#[test]\nfn it_holds() {}\n#[tokio::test]\nasync fn it_holds_too() {}\n\nfn helps() {}";
+    let files = [Source { path: "tests/it/kept.rs".to_owned(), text: text.to_owned() }];
+    for test in ["it_holds", "it_holds_too"] {
+        let promise = format!("Kept. `tests/it/kept.rs::{test}`");
+        assert!(unproven(&promise, &files).is_empty(), "{test}");
+    }
     assert_eq!(unproven("A claim without proof.", &files).len(), 1);
-    assert_eq!(unproven("Kept. `tests/it/kept.rs::it_hold`", &files).len(), 1);
-    assert_eq!(unproven("Kept. `tests/it/lost.rs::it_holds`", &files).len(), 1);
+    for test in ["kept.rs::it_hold", "lost.rs::it_holds", "kept.rs::helps"] {
+        assert_eq!(unproven(&format!("Kept. `tests/it/{test}`"), &files).len(), 1, "{test}");
+    }
 }
 
 #[test]
@@ -134,12 +157,32 @@ fn unproven(promise: &str, files: &[Source]) -> Vec<String> {
     }
     let exists = |file: &str, test: &str| {
         let path = format!("{file}.rs");
-        files
-            .iter()
-            .any(|source| source.path == path && source.text.contains(&format!("fn {test}(")))
+        files.iter().any(|source| source.path == path && has_test(&source.text, test))
     };
     let missing = named.into_iter().filter(|(file, test)| !exists(file, test));
     missing.map(|(file, test)| format!("no such test: {file}.rs::{test}")).collect()
+}
+
+/// Whether a function of this name is there, and is a test.
+fn has_test(text: &str, name: &str) -> bool {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let begins = format!("fn {name}(");
+    let at = lines.iter().position(|line| line.trim_start_matches("async ").starts_with(&begins));
+    // The attributes stand between it and whatever comes before.
+    let before = at.map_or(&[][..], |at| &lines[..at]);
+    let mut attributes = before.iter().rev().take_while(|line| line.starts_with("#["));
+    attributes.any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test"))
+}
+
+/// The numbers of the invariants, and the row that shows each.
+fn invariants(page: &str) -> (BTreeSet<&str>, BTreeMap<&str, &str>) {
+    let section = page.split("## 3. ").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let lines = || section.unwrap_or_default().lines();
+    let is_number =
+        |word: &&str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    let stated = lines().filter_map(|line| line.split_once(". **")).map(|(number, _)| number);
+    let rows = lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
+    (stated.filter(is_number).collect(), rows.filter(|(number, _)| is_number(number)).collect())
 }
 
 /// Where a page links to within the project, from the root.
