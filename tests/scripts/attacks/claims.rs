@@ -89,7 +89,7 @@ async fn a_repeated_claim_gives_nothing_that_was_settled_or_went_to_another() {
 #[tokio::test]
 async fn a_claim_repeated_for_ever_holds_nothing_past_deadline_and_lease() {
     let (shard, worker) = (Shard::start().await, Session::random());
-    let deadline = shard.now().await + 500;
+    let deadline = shard.now().await + 1500;
     let last = deadline + SHORT.as_millis() as u64;
     let a = shard.accept(&Item::new("a").by(deadline)).await;
     let repeat = || Claim { lease: SHORT, ..shard.ask(fence(worker, 5)) };
@@ -109,9 +109,12 @@ async fn a_claim_repeated_for_ever_holds_nothing_past_deadline_and_lease() {
 #[tokio::test]
 async fn a_worker_that_only_renews_holds_nothing_past_deadline_and_lease() {
     let shard = Shard::start().await;
-    let deadline = shard.now().await + 500;
+    let deadline = shard.now().await + 1500;
     let last = deadline + SHORT.as_millis() as u64;
-    let (fence, a) = shard.running(&Item::new("a").by(deadline)).await;
+    let (a, fence) =
+        (shard.accept(&Item::new("a").by(deadline)).await, fence(Session::random(), 1));
+    let claim = Claim { lease: SHORT, ..shard.ask(fence) };
+    assert_eq!(handles(&shard.run(claim).await.leases), [a]);
 
     let until_lost = async || {
         let renew = Renew { shard: &shard.keys, lease: SHORT, held: &[(fence, a)] };

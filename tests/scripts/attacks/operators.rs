@@ -40,6 +40,7 @@ async fn of_two_redrives_one_counts_and_late_calls_for_the_dead_generation_write
         shard.redrive(old, first).await,
         RedriveReply::Already(ticket_of(&shard, new).await)
     );
+    assert_eq!(shard.cancel(old).await, CancelReply::Gone, "not the end of another generation");
     assert_eq!(shard.home(new.key()).await, Some(Home::Finished));
     shard.assert_whole().await;
 }
@@ -140,6 +141,21 @@ async fn of_two_limits_set_at_once_all_eight_shards_end_with_one() {
     assert_eq!(queue.each("limit_total").await, [Some(20); 8]);
     let shares = [3, 3, 3, 3, 2, 2, 2, 2].map(Some);
     assert_eq!(queue.each("limit").await, shares, "twenty in all");
+}
+
+// 27
+#[tokio::test]
+async fn another_word_under_a_version_that_is_taken_changes_nothing() {
+    let queue = Queue::start().await;
+    let [ten, twenty] = [Override::Limit(Some(10)), Override::Limit(Some(20))];
+    queue.decide(ten, 0).await;
+    queue.take(1, ten, 1).await;
+    let before = queue.shard.dump().await;
+    assert_eq!(queue.take(1, twenty, 1).await, OverruleReply::Newer(1));
+    assert_eq!(queue.take(1, Override::Limit(None), 1).await, OverruleReply::Newer(1));
+    assert_eq!(queue.decide(Override::Limit(None), 0).await, OverruleReply::Newer(1));
+    assert_same("another word", &before, &queue.shard.dump().await);
+    assert_eq!(queue.take(1, ten, 1).await, OverruleReply::Already(1));
 }
 
 // 28

@@ -139,3 +139,15 @@ async fn who_looks_at_a_policy_is_told_of_another_and_who_starts_last_wins() {
     assert_eq!(policy(true).run(&shard.redis).await.unwrap(), PolicyReply::Written(2));
     assert_eq!(shard.meta("max_lapses").await, Some(9));
 }
+
+#[tokio::test]
+async fn a_limit_that_left_the_settings_limits_nothing_any_more() {
+    let mut shard = Shard::with(|policy| policy.in_flight = Some(1)).await;
+    let items = shard.accept_all(&Item::many("r", 3)).await;
+    shard.policy.in_flight = None;
+    let policy = Policy { shard: &shard.keys, policy: &shard.policy, write: true };
+    assert_eq!(policy.run(&shard.redis).await.unwrap(), PolicyReply::Written(2));
+    let claimed = shard.claim(fence(Session::random(), 1), 9).await;
+    assert_eq!(handles(&claimed), items);
+    shard.assert_whole().await;
+}

@@ -106,6 +106,17 @@ async fn a_request_whose_ticket_or_body_is_lost_ends_with_a_record_that_names_it
     }
 }
 
+#[tokio::test]
+async fn a_lease_whose_ticket_is_lost_is_settled_with_a_record_that_says_so() {
+    let shard = Shard::start().await;
+    let (owner, a) = shard.running(&Item::new("a")).await;
+    shard.tell(&[&"HDEL", &shard.keys.ticket, a.key().as_bytes()]).await;
+    let reply = shard.settle(owner, a, retry(1)).await;
+    assert_eq!(reply, SettleReply::Ended(Outcome::Unusable));
+    assert_eq!(shard.outcome(a.key()).await, Outcome::Unusable);
+    assert_eq!(shard.leases().await, []);
+}
+
 fn unusable() -> holdfast_core::script::SettleKind {
     let failure = crate::fixture::failure();
     holdfast_core::script::SettleKind::Bury { outcome: Outcome::Unusable, failure, answer: None }

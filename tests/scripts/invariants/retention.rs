@@ -54,6 +54,7 @@ async fn a_sweep_takes_nothing_of_a_generation_that_the_set_does_not_name() {
     for set in [&shard.keys.finished, &shard.keys.dead] {
         shard.tell(&[&"ZADD", set, &"1", dead.as_bytes()]).await;
     }
+    assert_eq!(shard.redrive(dead, Generation::random()).await, RedriveReply::Gone);
     assert_eq!(shard.sweep().await, [SweepReply::Dropped(dead); 2]);
     assert_same("a sweep", &before, &shard.dump().await);
     shard.assert_whole().await;
