@@ -11,3 +11,7 @@ lint:
     cargo deny --config .cargo/deny.toml check --hide-inclusion-graph bans licenses sources
     cargo clippy --workspace --all-targets --locked -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace --locked
+
+# The hard cases at full length; `test` runs them shortened.
+cases:
+    CASES_FULL=1 cargo test -p holdfast-tests --test cases

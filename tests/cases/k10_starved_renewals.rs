@@ -1,0 +1,86 @@
+//! K10: a worker that is busy to the limit still renews its leases.
+//!
+//! Where the sign of life shares a scheduler with the work, a busy worker looks dead, its requests are given to others,
+//! and run twice. Here a worker shares one core with a process that takes all it can get, while large answers arrive.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use holdfast_testkit::Process;
+
+use crate::fleet::{Role, SOON, Setup};
+use crate::pace::{alone, count};
+use crate::raw_gateway::Answer;
+use crate::{aftermath, stage};
+
+const REQUESTS: usize = 64;
+const LEASE: Duration = Duration::from_secs(5);
+
+/// A core that this process may use.
+fn a_core() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").expect("the state of this process");
+    let allowed =
+        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("cores");
+    allowed.trim().split(['-', ',']).next().expect("a core").to_owned()
+}
+
+/// An answer of so many bytes of JSON.
+fn large(size: usize) -> Bytes {
+    let mut body = String::with_capacity(size + 64);
+    body.push_str("{\"numbers\":[0");
+    while body.len() < size {
+        body.push_str(",9007199254740993,\"text\",[1.0,{}]");
+    }
+    body.push_str("]}");
+    Bytes::from(format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    ))
+}
+
+/// Renewals that were late by at most half of the lease, and all renewals.
+async fn renewals(fleet: &crate::fleet::Fleet, worker: &Role) -> (f64, f64) {
+    let in_time = fleet.metric(worker, "holdfast_renew_lag_seconds_bucket", "le=\"2.5\"").await;
+    (in_time, fleet.metric(worker, "holdfast_renew_lag_seconds_count", "").await)
+}
+
+/// 64 large answers at once, on one core with a competitor: no lease lapses, no renewal is late.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_without_a_core_of_its_own_keeps_its_leases() {
+    let _alone = alone().await;
+    let answer = large(count(20, 1) * 1024 * 1024);
+    let setup = Setup {
+        redis: "command_timeout = \"5s\"".to_owned(),
+        worker: stage::worker(REQUESTS, LEASE),
+        reclaimer: stage::reclaimer(Duration::from_secs(1)),
+        ..Setup::default()
+    };
+    // Held for a moment, so that all of them come at once.
+    let (fleet, gateway) =
+        stage::raw(setup, move |_| Answer::raw(answer.clone()).after(Duration::from_secs(2))).await;
+    let core = a_core();
+    let busy = ["-c", &core, "sh", "-c", "while :; do :; done"];
+    let _competitor = Process::start("taskset", &busy, &[]);
+    let reclaimer = fleet.reclaimer();
+    let ops = holdfast_testkit::free_port();
+    let settings = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(settings.path(), fleet.settings("worker", ops)).expect("settings");
+    let program = env!("CARGO_BIN_EXE_it-worker");
+    let path = settings.path().to_str().expect("a path");
+    let process = Process::start("taskset", &["-c", &core, program, "--config", path], &[]);
+    let worker = Role { process, ops };
+    fleet.ready(worker.ops).await;
+
+    let ids = stage::ids("k10", REQUESTS);
+    stage::submit_all(&fleet, &ids).await;
+    gateway.wait_for_arrivals(REQUESTS, SOON).await;
+    for id in &ids {
+        assert_eq!(fleet.result_within(id, Duration::from_secs(300)).await.0, "answered");
+    }
+    assert_eq!(fleet.metric(&reclaimer, "holdfast_redeliveries_total", "").await, 0.0);
+    assert_eq!(gateway.arrivals().len(), REQUESTS, "a request ran twice");
+    let (in_time, all) = renewals(&fleet, &worker).await;
+    assert!(all > 0.0, "nothing was renewed: nothing was tried");
+    assert_eq!(in_time, all, "{} renewals were late by more than half of the lease", all - in_time);
+    aftermath::of(&fleet, &ids, &[&worker, &reclaimer]).await;
+}

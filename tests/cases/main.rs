@@ -1,0 +1,42 @@
+//! Hard cases: failures that systems like this one have had in public, each tried on real processes.
+//!
+//! A file is a case, a test a way in which it happened. [`pace`] says how long they take, [`stage`] sets them up,
+//! [`raw_gateway`] is a gateway that misbehaves byte by byte, [`aftermath`] is what must hold after each of them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what is wrong by panicking"
+)]
+
+mod aftermath;
+#[allow(dead_code, reason = "shared with other tests, which use the rest of it")]
+#[path = "../it/fleet.rs"]
+mod fleet;
+mod pace;
+mod raw_gateway;
+mod stage;
+
+mod k01_killed_workers;
+mod k02_stale_owner;
+mod k06_lost_fields;
+mod k08_failed_renewal;
+mod k10_starved_renewals;
+mod k11_same_name;
+mod k14_unusable_settings;
+mod k15_many_reclaimers;
+mod k17_back_off;
+mod k18_retry_after;
+mod k21_equal_deadlines;
+mod k23_passed_deadlines;
+mod k24_odd_deadlines;
+mod k25_permanent_refusals;
+mod k34_cancel_meets_end;
+mod k36_cancel_of_a_call;
+mod k38_lost_wake_ups;
+mod k45_exact_bytes;
+mod k57_error_answers;
+mod k59_foreign_bytes;
+mod k62_hostile_heads;
+mod k65_kept_connections;
+mod k66_slow_answers;
