@@ -1,0 +1,120 @@
+//! The bytes behind the model's numbers. They sort as the numbers do, and hold whatever a careless script would trip over.
+
+use crate::{
+    render::Packed,
+    state::{Answer, Body, Fence, Generation, Handle, Id, NOBODY, Names, Session},
+};
+
+const TENANTS: [&str; 2] = ["ann", "bob"];
+/// How long the bodies are that can be submitted.
+const SIZES: [usize; 4] = [2, 40, 150, 400];
+const ANSWERS: [usize; 4] = [0, 3, 60, 300];
+
+pub(crate) fn key(id: Id) -> [u8; 16] {
+    let mut key = *b"\0|\0\r\n\xff{}%s-key..";
+    key[0] = id.0;
+    key
+}
+
+pub(crate) fn generation(generation: Generation) -> [u8; 8] {
+    let mut bytes = *b"\xa0|\0\xff....";
+    bytes[4..].copy_from_slice(&generation.0.to_be_bytes());
+    bytes
+}
+
+pub(crate) fn session(session: Session) -> String {
+    format!("{:016x}", 0xab00_0000_0000_0000 + u64::from(session.0))
+}
+
+pub(crate) fn fence(fence: Fence) -> Vec<u8> {
+    if fence == NOBODY {
+        return vec![0; 32];
+    }
+    format!("{}{:016x}", session(fence.session), fence.call).into_bytes()
+}
+
+pub(crate) fn handle(handle: Handle) -> Vec<u8> {
+    let mut bytes = handle.sequence.to_be_bytes().to_vec();
+    bytes.extend(generation(handle.generation));
+    bytes.extend(key(handle.id));
+    bytes
+}
+
+/// A member of `leased`.
+pub(crate) fn lease(of: Fence, of_handle: Handle) -> Vec<u8> {
+    [fence(of), b"|".to_vec(), handle(of_handle)].concat()
+}
+
+/// What the id rule compares: submissions of one id. They differ in their last byte, and are whole before it.
+pub(crate) fn digest(body: Body) -> [u8; 32] {
+    let mut digest = [0xd1; 32];
+    digest[31] = body.0;
+    digest
+}
+
+fn tenant(id: Id) -> &'static str {
+    TENANTS[usize::from(id.0) % 2]
+}
+
+fn own_lane(id: Id) -> &'static str {
+    match id.0 % 4 {
+        1 => "gpu",
+        2 => "bob",
+        _ => "",
+    }
+}
+
+/// The lane that a request is counted in: its own, or its tenant's.
+pub(crate) fn lane(id: Id) -> &'static str {
+    match own_lane(id) {
+        "" => tenant(id),
+        lane => lane,
+    }
+}
+
+/// Tenant, id and lane, packed; of a request whose names are lost, three empty ones.
+pub(crate) fn packed(names: Names) -> Vec<u8> {
+    let id = match names {
+        Names::Of(id) => id,
+        Names::Lost => return vec![0; 6],
+        Names::Garbled => return b"\0\x03ann\0\xffr\0\0".to_vec(),
+    };
+    let name = format!("r\0|-{}", id.0);
+    let mut packed = Packed::default();
+    for part in [tenant(id), &name, own_lane(id)] {
+        packed.short(part.as_bytes());
+    }
+    packed.0
+}
+
+pub(crate) fn body_size(body: Option<Body>) -> usize {
+    body.map_or(0, |body| SIZES[usize::from(body.0) % SIZES.len()])
+}
+
+/// What the `request` hash holds: names, envelope, body.
+pub(crate) fn request(id: Id, body: Body) -> Vec<u8> {
+    let mut packed = Packed::default();
+    packed.byte(1).short(&self::packed(Names::Of(id)));
+    let envelope: &[u8] = if body.0 % 2 == 1 { br#"{"path":"/v1/x"}"# } else { b"" };
+    packed.u32(envelope.len()).bytes(envelope).bytes(&vec![body.0; body_size(Some(body))]);
+    packed.0
+}
+
+/// A packed head and body.
+pub(crate) fn answer(answer: Answer) -> Vec<u8> {
+    let mut packed = Packed::default();
+    packed.u32(0).bytes(&vec![answer.0; ANSWERS[usize::from(answer.0) % ANSWERS.len()]]);
+    packed.0
+}
+
+pub(crate) fn queue(name: u8) -> Vec<u8> {
+    format!("queue-{name}").into_bytes()
+}
+
+pub(crate) fn queue_value(value: u8) -> Vec<u8> {
+    format!("{value} 1").into_bytes()
+}
+
+pub(crate) fn worker_value(value: u8) -> Vec<u8> {
+    vec![b'w', 0, value]
+}

@@ -1,0 +1,107 @@
+//! What a call is answered, and what is told beside it.
+
+use crate::state::{Fence, Generation, Handle, Id, Outcome, Record, Ticket};
+
+/// One part of an answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    Word(&'static str),
+    Number(i64),
+    /// A number in all its digits, told as text.
+    Digits(u64),
+    Handle(Handle),
+    Ticket(Box<Ticket>),
+    /// A record, or its first bytes; empty where there is none.
+    Record {
+        record: Option<Box<Record>>,
+        whole: bool,
+    },
+    /// The registered value of a queue.
+    Queue(u8),
+}
+
+/// A whole reply.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reply {
+    /// The call's arguments are not what they should be.
+    pub(crate) refused: bool,
+    pub(crate) answers: Vec<Vec<Part>>,
+    /// Told to who waits for an end.
+    pub(crate) ended: Vec<(Id, Generation)>,
+    /// Told to the workers: what is to be stopped.
+    pub(crate) stop: Vec<(Fence, Handle)>,
+}
+
+impl Reply {
+    pub(crate) fn refused() -> Self {
+        Self { refused: true, ..Self::default() }
+    }
+
+    pub(crate) fn one(answer: Vec<Part>) -> Self {
+        Self { answers: vec![answer], ..Self::default() }
+    }
+
+    /// The first word of each answer.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &'static str> {
+        let refused = self.refused.then_some("BADARG");
+        let first = |answer: &Vec<Part>| match answer.first() {
+            Some(Part::Word(word)) => Some(*word),
+            _ => None,
+        };
+        refused.into_iter().chain(self.answers.iter().filter_map(first))
+    }
+
+    pub(crate) fn say(&mut self, answer: Vec<Part>) {
+        self.answers.push(answer);
+    }
+}
+
+impl From<&'static str> for Part {
+    fn from(word: &'static str) -> Self {
+        Self::Word(word)
+    }
+}
+
+impl From<u64> for Part {
+    fn from(number: u64) -> Self {
+        Self::Number(number.cast_signed())
+    }
+}
+
+impl From<i64> for Part {
+    fn from(number: i64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<bool> for Part {
+    fn from(yes: bool) -> Self {
+        Self::Number(yes.into())
+    }
+}
+
+impl From<Outcome> for Part {
+    fn from(outcome: Outcome) -> Self {
+        Self::Number(outcome as i64)
+    }
+}
+
+impl From<Handle> for Part {
+    fn from(handle: Handle) -> Self {
+        Self::Handle(handle)
+    }
+}
+
+impl From<Ticket> for Part {
+    fn from(ticket: Ticket) -> Self {
+        Self::Ticket(Box::new(ticket))
+    }
+}
+
+/// An answer of parts.
+macro_rules! answer {
+    ($($part:expr),+ $(,)?) => {
+        vec![$($crate::reply::Part::from($part)),+]
+    };
+}
+pub(crate) use answer;

@@ -1,0 +1,173 @@
+//! How a call and its reply are put into words: ARGV of each script, and its answers.
+
+mod spoil;
+
+use holdfast_core::keys::ShardKeys;
+
+use crate::{
+    call::{Call, Claim, Item, Overrule, Settle},
+    names,
+    redis::Value,
+    render::Packed,
+    reply::{Part, Reply},
+    state::{Failure, Fence, Handle, Ms},
+    step,
+};
+
+/// Arguments of a script.
+type Args = Vec<Vec<u8>>;
+
+impl Call {
+    /// ARGV.
+    pub(crate) fn args(&self) -> Args {
+        match self {
+            Self::Submit { guard, items } => rows(vec![text(guard)], items.iter().map(item)),
+            Self::Claim(it) => claim(it),
+            Self::Renew { lease: length, leases } => {
+                rows(vec![text(length)], leases.iter().map(lease))
+            }
+            Self::Settle(them) => rows(Vec::new(), them.iter().map(settle)),
+            Self::Cancel(them) => them.iter().map(|handle| names::handle(*handle)).collect(),
+            Self::Redrive(them) => {
+                let row = |(handle, generation, deadline): &(_, _, _)| {
+                    vec![
+                        names::handle(*handle),
+                        names::generation(*generation).into(),
+                        text(deadline),
+                    ]
+                };
+                rows(Vec::new(), them.iter().map(row))
+            }
+            Self::Reclaim { limit, named } => rows(vec![text(limit)], named.iter().map(lease)),
+            Self::Promote { limit, named } => rows(vec![text(limit)], named.iter().map(due)),
+            Self::Expire { limit } => vec![text(limit)],
+            Self::Sweep { limit, age } => vec![text(limit), text(age)],
+            Self::Read { whole, tick, ids } => rows(
+                vec![flag(*whole), flag(*tick)],
+                ids.iter().map(|id| vec![names::key(*id).into()]),
+            ),
+            Self::Policy { schema, write, rows: them } => {
+                let row =
+                    |(field, value): &(&str, _)| vec![field.as_bytes().to_vec(), maybe(*value)];
+                rows(vec![text(schema), flag(*write)], them.iter().map(row))
+            }
+            Self::Overrule(it) => overrule(it),
+            Self::RegisterQueue { name, value } => {
+                vec![b"queue".to_vec(), names::queue(*name), names::queue_value(*value), text(0)]
+            }
+            Self::RegisterWorker { name, value, age } => {
+                vec![b"worker".to_vec(), vec![*name], names::worker_value(*value), text(age)]
+            }
+            Self::Ring | Self::Depth => Vec::new(),
+            Self::Spoiled { call, way } => spoil::spoiled(call.script(), call.args(), *way),
+        }
+    }
+}
+
+fn item(item: &Item) -> Args {
+    let ticket = step::draft(item).pack();
+    vec![names::key(item.id).into(), ticket, names::request(item.id, item.body)]
+}
+
+fn claim(claim: &Claim) -> Args {
+    let numbers = [claim.free, claim.lease, claim.budget].map(text);
+    let flags = [flag(claim.may_suspect), flag(claim.may_end)];
+    [vec![names::fence(claim.fence)], numbers.into(), flags.into()].concat()
+}
+
+fn lease((fence, handle): &(Fence, Handle)) -> Args {
+    vec![names::fence(*fence), names::handle(*handle)]
+}
+
+fn due((handle, due): &(Handle, Ms)) -> Args {
+    vec![names::handle(*handle), text(due)]
+}
+
+fn settle(row: &Settle) -> Args {
+    let failure = |(code, status): Failure| {
+        let mut packed = Packed::default();
+        packed.byte(code).u16(status);
+        packed.0
+    };
+    vec![
+        names::fence(row.fence),
+        names::handle(row.handle),
+        row.word.text().into(),
+        text(row.number),
+        row.failure.map(failure).unwrap_or_default(),
+        row.answer.map(names::answer).unwrap_or_default(),
+    ]
+}
+
+fn overrule(word: &Overrule) -> Args {
+    let mode = if word.decide { "decide" } else { "take" };
+    vec![word.field.into(), mode.into(), text(word.version), maybe(word.value), maybe(word.total)]
+}
+
+fn text(number: impl ToString) -> Vec<u8> {
+    number.to_string().into_bytes()
+}
+
+fn flag(yes: bool) -> Vec<u8> {
+    text(u8::from(yes))
+}
+
+fn maybe(number: Option<u64>) -> Vec<u8> {
+    number.map(text).unwrap_or_default()
+}
+
+fn rows(head: Args, rows: impl Iterator<Item = Args>) -> Args {
+    head.into_iter().chain(rows.flatten()).collect()
+}
+
+impl Reply {
+    /// Whether a server's reply is this one.
+    pub(crate) fn matches(&self, script: &str, value: &Value) -> bool {
+        if self.refused {
+            return matches!(value, Value::Error(text) if text.contains(&format!("BADARG {script}: ")));
+        }
+        *value == self.value()
+    }
+
+    pub(crate) fn value(&self) -> Value {
+        let answer = |parts: &Vec<Part>| Value::Array(parts.iter().map(Part::value).collect());
+        Value::Array(self.answers.iter().map(answer).collect())
+    }
+
+    /// What is published, as channel and message.
+    pub(crate) fn messages(&self, shard: &ShardKeys) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut messages = Vec::new();
+        if !self.ended.is_empty() {
+            let each = |(id, generation): &(_, _)| {
+                [&names::key(*id)[..], &names::generation(*generation)].concat()
+            };
+            messages.push((shard.ended.clone().into(), self.ended.iter().flat_map(each).collect()));
+        }
+        if !self.stop.is_empty() {
+            let each =
+                |(fence, handle): &(_, _)| [names::fence(*fence), names::handle(*handle)].concat();
+            messages.push((shard.cancel.clone().into(), self.stop.iter().flat_map(each).collect()));
+        }
+        messages
+    }
+}
+
+impl Part {
+    fn value(&self) -> Value {
+        match self {
+            Self::Word(word) => Value::Bytes(word.as_bytes().to_vec()),
+            Self::Number(number) => Value::Number(*number),
+            Self::Digits(number) => Value::Bytes(text(number)),
+            Self::Handle(handle) => Value::Bytes(names::handle(*handle)),
+            Self::Ticket(ticket) => Value::Bytes(ticket.pack()),
+            Self::Record { record, whole } => {
+                let mut bytes = record.as_ref().map(|record| record.pack()).unwrap_or_default();
+                if !whole {
+                    bytes.truncate(64);
+                }
+                Value::Bytes(bytes)
+            }
+            Self::Queue(value) => Value::Bytes(names::queue_value(*value)),
+        }
+    }
+}

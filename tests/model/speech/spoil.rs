@@ -1,0 +1,160 @@
+//! One wrong argument a call: each is refused before anything is written, also where only the last row is wrong.
+
+use At::{Head, Tail};
+use How::{Be, Gone, Half, Longer, Many};
+
+/// What becomes of the argument.
+enum How {
+    Be(&'static str),
+    Half,
+    Longer,
+    Gone,
+    /// Its row comes 256 times more.
+    Many,
+}
+
+/// Counted from the front, or from the back.
+enum At {
+    Head(usize),
+    Tail(usize),
+}
+
+const SUBMIT: &[(At, How)] = &[
+    (Head(0), Be("x")),
+    (Head(0), Be("-1")),
+    (Tail(2), Half),
+    (Tail(1), Half),
+    (Tail(0), Gone),
+    (Tail(0), Many),
+];
+const CLAIM: &[(At, How)] = &[
+    (Head(0), Half),
+    (Head(0), Longer),
+    (Head(0), Be("ab000000000000000000000000000xyz")),
+    (Head(1), Be("257")),
+    (Head(1), Be("-1")),
+    (Head(1), Be("x")),
+    (Head(2), Be("0")),
+    (Head(2), Be("x")),
+    (Head(3), Be("x")),
+];
+const RENEW: &[(At, How)] = &[
+    (Head(0), Be("0")),
+    (Head(0), Be("x")),
+    (Tail(1), Be("")),
+    (Tail(0), Half),
+    (Tail(0), Gone),
+    (Tail(0), Many),
+];
+const SETTLE: &[(At, How)] = &[
+    (Tail(5), Be("")),
+    (Tail(4), Half),
+    (Tail(3), Be("nack")),
+    (Tail(2), Be("x")),
+    (Tail(2), Be("-1")),
+    (Tail(1), Be("ab")),
+    (Tail(0), Gone),
+    (Tail(0), Many),
+];
+const CANCEL: &[(At, How)] = &[(Tail(0), Half), (Tail(0), Be("")), (Tail(0), Many)];
+const REDRIVE: &[(At, How)] =
+    &[(Tail(2), Half), (Tail(1), Half), (Tail(0), Be("x")), (Tail(0), Gone), (Tail(0), Many)];
+const RECLAIM: &[(At, How)] = &[(Head(0), Be("0")), (Head(0), Be("257")), (Head(0), Be("x"))];
+const PROMOTE: &[(At, How)] = &[(Head(0), Be("0")), (Head(0), Be("257")), (Head(0), Be("x"))];
+const EXPIRE: &[(At, How)] = &[(Head(0), Be("0")), (Head(0), Be("129")), (Head(0), Be("x"))];
+const SWEEP: &[(At, How)] = &[
+    (Head(0), Be("0")),
+    (Head(0), Be("257")),
+    (Head(0), Be("x")),
+    (Head(1), Be("0")),
+    (Head(1), Be("x")),
+];
+const READ: &[(At, How)] = &[(Tail(0), Half), (Tail(0), Be("")), (Tail(0), Many)];
+const POLICY: &[(At, How)] = &[(Head(0), Be("x")), (Tail(0), Gone)];
+const OVERRULE: &[(At, How)] = &[
+    (Head(0), Be("capacity")),
+    (Head(1), Be("wish")),
+    (Head(2), Be("x")),
+    (Head(3), Be("x")),
+    (Head(4), Be("x")),
+];
+const REGISTER: &[(At, How)] = &[(Head(0), Be("role")), (Head(1), Be("")), (Head(3), Be("x"))];
+
+/// The ways in which a call of this script can be wrong. A call with rows has at least one.
+fn ways(script: &str) -> &'static [(At, How)] {
+    match script {
+        "submit" => SUBMIT,
+        "claim" => CLAIM,
+        "renew" => RENEW,
+        "settle" => SETTLE,
+        "cancel" => CANCEL,
+        "redrive" => REDRIVE,
+        "reclaim" => RECLAIM,
+        "promote" => PROMOTE,
+        "expire" => EXPIRE,
+        "sweep" => SWEEP,
+        "read" => READ,
+        "policy" => POLICY,
+        "overrule" => OVERRULE,
+        "register" => REGISTER,
+        _ => &[],
+    }
+}
+
+/// The ways for calls whose rows name something.
+fn ways_of_rows(script: &str) -> &'static [(At, How)] {
+    match script {
+        "reclaim" => &[(Tail(0), Half), (Tail(1), Be("")), (Tail(0), Gone), (Tail(0), Many)],
+        "promote" => &[(Tail(0), Be("x")), (Tail(1), Half), (Tail(0), Gone), (Tail(0), Many)],
+        // What one word must bring and another need not.
+        "settle/ack" => &[(Tail(0), Be("abc")), (Tail(2), Be("65536"))],
+        "settle/retry" => &[(Tail(1), Be(""))],
+        "settle/bury" => &[(Tail(2), Be("3")), (Tail(2), Be("8"))],
+        _ => &[],
+    }
+}
+
+/// How many arguments make a row.
+fn width(script: &str) -> usize {
+    match script {
+        "settle" => 6,
+        "submit" | "redrive" => 3,
+        "renew" | "reclaim" | "promote" => 2,
+        _ => 1,
+    }
+}
+
+/// The arguments with one of them spoiled; unchanged where there is nothing to spoil.
+pub(super) fn spoiled(script: &str, mut args: Vec<Vec<u8>>, way: usize) -> Vec<Vec<u8>> {
+    let extra = match script {
+        "settle" => {
+            args.len().checked_sub(4).map(|at| String::from_utf8_lossy(&args[at]).into_owned())
+        }
+        "reclaim" | "promote" => (args.len() > 1).then(String::new),
+        _ => None,
+    };
+    let extra = extra.map_or(&[][..], |word| match word.as_str() {
+        "" => ways_of_rows(script),
+        word => ways_of_rows(&format!("{script}/{word}")),
+    });
+    let all: Vec<_> = ways(script).iter().chain(extra).collect();
+    let (at, how) = all[way % all.len()];
+    let at = match at {
+        At::Head(at) => *at,
+        At::Tail(back) => args.len() - 1 - back,
+    };
+    match how {
+        Be(text) => args[at] = (*text).into(),
+        Half => {
+            let half = args[at].len() / 2;
+            args[at].truncate(half);
+        }
+        Longer => args[at].push(b'0'),
+        Gone => drop(args.remove(at)),
+        Many => {
+            let row = args[args.len() - width(script)..].to_vec();
+            (0..256).for_each(|_| args.extend_from_slice(&row));
+        }
+    }
+    args
+}

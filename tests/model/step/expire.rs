@@ -1,0 +1,16 @@
+use crate::{
+    reply::{Reply, answer},
+    state::{Ms, State},
+};
+
+impl State {
+    /// Ends what waited past its deadline.
+    pub(super) fn expire(&mut self, limit: usize, now: Ms) -> Reply {
+        let mut reply = Reply::default();
+        let (_, ended) = self.end_late(limit, now, &mut reply);
+        ended
+            .into_iter()
+            .for_each(|(handle, outcome)| reply.say(answer!["ended", handle, outcome]));
+        reply
+    }
+}

@@ -1,0 +1,31 @@
+use crate::{
+    reply::{Part, Reply, answer},
+    state::{Id, Ms, State},
+};
+
+impl State {
+    /// Says where requests are, and how they ended; counts a tick where durability wants a write.
+    pub(super) fn read(&mut self, whole: bool, tick: bool, ids: &[Id], now: Ms) -> Reply {
+        let mut reply = Reply::default();
+        for id in ids {
+            let Some(ticket) = self.readable(*id) else {
+                reply.say(answer!["none"]);
+                continue;
+            };
+            let spot = self.homes.get(&ticket.handle(*id));
+            let (home, till) = spot.map_or(("nowhere", 0), |spot| (spot.home.word(), spot.till));
+            let ended = spot.is_some_and(|spot| spot.home.is_end());
+            let record = self.records.get(id).filter(|_| ended).cloned().map(Box::new);
+            reply.say(answer![
+                "at",
+                home,
+                Part::Digits(till),
+                Part::Digits(now),
+                ticket.clone(),
+                Part::Record { record, whole },
+            ]);
+        }
+        self.meta.tick += u64::from(tick);
+        reply
+    }
+}

@@ -1,0 +1,29 @@
+use super::claim::Lease;
+use crate::{
+    reply::{Reply, answer},
+    state::{Home, Ms, Named, Spot, State},
+};
+
+impl State {
+    /// Prolongs leases that are still held, at most to deadline + lease.
+    pub(super) fn renew(&mut self, length: Ms, leases: &[Lease], now: Ms) -> Reply {
+        self.watch_beat(now);
+        let mut reply = Reply::default();
+        for (fence, handle) in leases {
+            let till = match self.ticket(*handle) {
+                Named::This(ticket) if self.holds(*fence, *handle) => {
+                    Some((now.min(ticket.deadline) + length, ticket.asked))
+                }
+                _ => None,
+            };
+            reply.say(match till {
+                Some((till, asked)) if till > now => {
+                    self.homes.insert(*handle, Spot { home: Home::Leased(*fence), till });
+                    answer![if asked { "cancel" } else { "held" }, till - now]
+                }
+                _ => answer!["lost"],
+            });
+        }
+        reply
+    }
+}

@@ -1,0 +1,204 @@
+//! What happens to a shard without a call: time passes, tokens are taken, fields are lost.
+
+use crate::{
+    dice::Dice,
+    state::{Handle, Home, Id, Ms, Named, Names, Paper, Spot, State},
+};
+
+/// How much time passes: around half a lease, a lease, a deadline, a retention.
+const SPANS: [(usize, i64); 10] = [
+    (2, 700),
+    (3, 3_000),
+    (4, 5_001),
+    (8, 10_001),
+    (3, 16_001),
+    (2, 31_000),
+    (1, 130_000),
+    (1, 320_000),
+    (1, 610_000),
+    (1, 1_010_000),
+];
+
+/// Something that happens to the shard.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    /// Time passes. `watched`: somebody renewed or reclaimed until just now, so that it is no outage.
+    Pass { by: i64, watched: bool },
+    /// Time passes until this moment.
+    PassUntil { moment: Ms },
+    /// A request that waits has been through more than this walk has seen.
+    Wear { handle: Handle, lapses: u16, forgiven: u16 },
+    /// Workers took tokens, or were told too much.
+    Tokens(usize),
+    /// A ticket is lost (none) or broken.
+    Damage { id: Id, broken: Option<u8> },
+    /// The names in a ticket are damaged: it can be read, but says nothing of whose it is.
+    Garble { id: Id },
+    /// A request is lost.
+    Bodyless { id: Id },
+}
+
+/// What a walk is inclined to: some faults show in rare circumstances only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slant {
+    /// Nothing special.
+    Even,
+    /// Tickets and requests get lost.
+    Damaged,
+    /// Arguments are wrong.
+    Spoiled,
+    /// Many requests: only there are the limits of one call reached.
+    Crowded,
+    /// Requests have been through much.
+    Worn,
+    /// A small queue.
+    Tight,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Pass,
+    PassUntil,
+    Back,
+    Wear,
+    Tokens,
+    Damage,
+    Bodyless,
+    Garble,
+}
+
+impl Slant {
+    fn events(self) -> [(usize, Kind); 8] {
+        let wear = if self == Self::Worn { 16 } else { 3 };
+        let damage = if self == Self::Damaged { 9 } else { 0 };
+        [
+            (13, Kind::Pass),
+            (6, Kind::PassUntil),
+            (3, Kind::Back),
+            (wear, Kind::Wear),
+            (1, Kind::Tokens),
+            (damage, Kind::Damage),
+            (damage / 3, Kind::Bodyless),
+            (damage / 3, Kind::Garble),
+        ]
+    }
+}
+
+impl Event {
+    pub(crate) fn draw(
+        dice: &mut Dice,
+        state: &State,
+        now: Ms,
+        (slant, target): (Slant, &str),
+    ) -> Option<Self> {
+        let alone = state.alone_in("");
+        let outages = if slant == Slant::Worn { 2 } else { 3 };
+        Some(match dice.weighed(&slant.events()) {
+            Kind::Pass => Self::Pass { by: dice.weighed(&SPANS), watched: !dice.one_in(outages) },
+            Kind::PassUntil => {
+                let ahead = |at: &Ms| (now..now + 4_000_000).contains(at);
+                let moments: Vec<Ms> = state.moments().into_iter().filter(ahead).collect();
+                Self::PassUntil { moment: dice.any(&moments)? }
+            }
+            Kind::Back => Self::Pass { by: -dice.of(&[2, 4_000, 40_000]), watched: false },
+            Kind::Wear => {
+                // Up to the last of what is allowed.
+                let most = state.policy("max_lapses").unwrap_or(5) as u16;
+                let lapses = dice.of(&[0, 1, 2, 2, most - 1, most - 1]);
+                let forgiven = dice.of(&[0, 0, 1, 2, most - 1, 4 * most - 1]);
+                Self::Wear { handle: dice.any(&alone)?, lapses, forgiven }
+            }
+            Kind::Tokens => Self::Tokens(dice.of(&[0, 0, 1, 62, 63, 64])),
+            Kind::Damage => {
+                let broken = dice.of(&[None, None, None, Some(0), Some(1), Some(2)]);
+                Self::Damage { id: dice.any(&state.alone_in(target))?.id, broken }
+            }
+            Kind::Bodyless => Self::Bodyless { id: dice.any(&alone)?.id },
+            Kind::Garble => Self::Garble { id: dice.any(&alone)?.id },
+        })
+    }
+
+    /// Whether the shard is no longer what the scripts made of it.
+    pub(crate) fn damages(&self) -> bool {
+        matches!(self, Self::Damage { .. } | Self::Garble { .. } | Self::Bodyless { .. })
+    }
+
+    /// Lets it happen. Says by how much time has passed.
+    pub(crate) fn happen(&self, state: &mut State, now: Ms) -> i64 {
+        match *self {
+            Self::Pass { by, watched } => {
+                state.pass(by);
+                if watched && state.meta.beat.is_some() {
+                    state.meta.beat = Some(now - 1_000);
+                }
+                return by;
+            }
+            Self::PassUntil { moment } => {
+                let by = moment.cast_signed() - now.cast_signed();
+                state.pass(by);
+                return by;
+            }
+            Self::Wear { handle, lapses, forgiven } => state.wear(handle, lapses, forgiven),
+            Self::Tokens(tokens) => state.bell = tokens,
+            Self::Damage { id, broken: Some(how) } => {
+                state.tickets.insert(id, Paper::Broken(how));
+            }
+            Self::Damage { id, broken: None } => {
+                state.tickets.remove(&id);
+            }
+            Self::Bodyless { id } => {
+                state.requests.remove(&id);
+            }
+            Self::Garble { id } => {
+                if let Some(Paper::Whole(ticket)) = state.tickets.get_mut(&id) {
+                    ticket.names = Names::Garbled;
+                }
+            }
+        }
+        0
+    }
+}
+
+impl State {
+    /// What has not ended, and beside which nothing else lies under its key; mostly in the home that is meant, also when
+    /// that is an end.
+    fn alone_in(&self, home: &str) -> Vec<Handle> {
+        let alone =
+            |handle: &Handle| self.homes.keys().filter(|it| it.id == handle.id).count() == 1;
+        let those = |wanted: &dyn Fn(Home) -> bool| -> Vec<Handle> {
+            let these =
+                self.homes.iter().filter(|(handle, spot)| wanted(spot.home) && alone(handle));
+            these.map(|(handle, _)| *handle).collect()
+        };
+        let meant = those(&|here| here.word() == home);
+        if meant.is_empty() { those(&|here| !here.is_end()) } else { meant }
+    }
+
+    fn wear(&mut self, handle: Handle, lapses: u16, forgiven: u16) {
+        let (Named::This(mut ticket), Some(spot)) = (self.ticket(handle), self.homes.get(&handle))
+        else {
+            return;
+        };
+        (ticket.lapses, ticket.forgiven) = (lapses, forgiven);
+        let home = match spot.home {
+            Home::Pending | Home::Suspects if ticket.is_suspect() => Home::Suspects,
+            Home::Pending | Home::Suspects => Home::Pending,
+            // Of a shard's suspects, one is leased at a time.
+            Home::Leased(_) if ticket.is_suspect() && self.leased_suspects() > 0 => return,
+            Home::Leased(fence) if ticket.is_suspect() => {
+                self.meta.suspect = Some((fence, handle));
+                Home::Leased(fence)
+            }
+            home => home,
+        };
+        let spot = Spot { home, ..*spot };
+        self.homes.insert(handle, spot);
+        self.tickets.insert(handle.id, Paper::Whole(ticket));
+    }
+
+    pub(crate) fn leased_suspects(&self) -> usize {
+        let suspect =
+            |handle| matches!(self.ticket(handle), Named::This(ticket) if ticket.is_suspect());
+        self.leases().into_iter().filter(|(_, _, handle)| suspect(*handle)).count()
+    }
+}

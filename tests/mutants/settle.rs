@@ -1,0 +1,215 @@
+//! Faults of `settle`.
+
+use super::{Mutant, of};
+use crate::world::Slant;
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    of(
+        "settle",
+        "settle.lua",
+        "anybody's fence settles",
+        "if settled[member] or not redis.call('ZSCORE', keys.leased, member) then",
+        "if settled[member] then",
+    ),
+    of(
+        "settle",
+        "settle.lua",
+        "a lease twice in one call is settled twice",
+        "if settled[member] or not redis.call(",
+        "if not redis.call(",
+    ),
+    of(
+        "settle",
+        "settle.lua",
+        "a repeat is taken for a stranger",
+        "elseif ticket:sub(127, 158) == fence then",
+        "elseif false then",
+    ),
+    of(
+        "settle",
+        "settle.lua",
+        "a lease of a generation that is no more stays",
+        "  elseif not named then\n    settled[member] = true\n    put(owners, member)\n",
+        "  elseif not named then\n    settled[member] = true\n",
+    )
+    .when(Slant::Damaged),
+    of(
+        "settle",
+        "settle.lua",
+        "a lease whose ticket is lost gets no record",
+        "    finish(batch, handle, ticket, UNUSABLE, 0, NO_ANSWER)\n",
+        "",
+    )
+    .when(Slant::Damaged),
+    of(
+        "settle",
+        "settle.lua",
+        "what was sent costs no attempt",
+        "if word == 'release' and number == 0 then",
+        "if word == 'release' then",
+    ),
+    of(
+        "settle",
+        "settle.lua",
+        "what was not sent costs an attempt",
+        "if word == 'release' and number == 0 then",
+        "if false then",
+    ),
+    of(
+        "settle",
+        "settle.lua",
+        "the failure is not kept",
+        "    if #failure == 3 then\n      failed",
+        "    if false then\n      failed",
+    ),
+    of(
+        "settle",
+        "settle.lua",
+        "the settle is not remembered",
+        ".. fence .. MARK[word] .. failed",
+        ".. ticket:sub(127, 159) .. failed",
+    ),
+    of(
+        "settle",
+        "settle.lua",
+        "the ticket still names its owner",
+        ".. NO_FENCE .. ticket:sub(119, 126)\n",
+        ".. ticket:sub(87, 126)\n",
+    ),
+    of(
+        "settle",
+        "settle.lua",
+        "a retry may start after the deadline",
+        "local start = word == 'retry' and now + number or now",
+        "local start = now",
+    ),
+    of(
+        "settle",
+        "settle.lua",
+        "a retry may start at the deadline",
+        "elseif asked or start >= deadline then",
+        "elseif asked or start > deadline then",
+    ),
+    of(
+        "settle",
+        "settle.lua",
+        "a flag is ignored",
+        "elseif asked or start >= deadline then",
+        "elseif start >= deadline then",
+    ),
+    of(
+        "settle",
+        "settle.lua",
+        "the deadline is ignored",
+        "elseif asked or start >= deadline then",
+        "elseif asked then",
+    ),
+    of(
+        "settle",
+        "settle.lua",
+        "a flagged one ends as late",
+        "local outcome = asked and CANCELLED or DEADLINE_EXCEEDED",
+        "local outcome = DEADLINE_EXCEEDED",
+    ),
+    of("settle", "settle.lua", "the lease stays", "flush('ZREM', keys.leased, owners)\n", ""),
+    of("settle", "settle.lua", "no record is published", "publish(batch, keys)\n", ""),
+    of(
+        "settle",
+        "settle.lua",
+        "a suspect waits among the others",
+        "put(suspected(ticket) and suspects or pending, digits(deadline), handle)",
+        "put(pending, digits(deadline), handle)",
+    )
+    .when(Slant::Worn),
+    of(
+        "settle",
+        "settle.lua",
+        "a burial forgets the gateway's status",
+        "local status = #failure == 3 and struct.unpack('>I2', failure, 2) or 0",
+        "local status = 0",
+    ),
+    of(
+        "settle",
+        "settle.lua",
+        "the first of the delayed rings no bell",
+        "local first = soonest and",
+        "local first = false and",
+    ),
+    of(
+        "settle",
+        "settle.lua",
+        "a slot under a limit rings no bell",
+        "if #pending > 0 or first or freed or",
+        "if #pending > 0 or first or",
+    ),
+    of(
+        "settle",
+        "settle.lua",
+        "a slot for suspects rings no bell",
+        "or freed or redis.call('EXISTS', keys.suspects) == 1 then",
+        "or freed then",
+    )
+    .when(Slant::Worn),
+    of(
+        "settle",
+        "settle.lua",
+        "what comes back rings no bell",
+        "if #pending > 0 or first or",
+        "if first or",
+    ),
+    of(
+        "settle",
+        "settle.lua",
+        "an empty fence has settled before",
+        "    elseif fence == NO_FENCE then\n",
+        "    elseif false then\n",
+    ),
+    of(
+        "settle",
+        "settle.lua",
+        "any number of rows is taken",
+        "if #ARGV > 6 * MOST_ROWS then",
+        "if false then",
+    )
+    .when(Slant::Spoiled),
+    of(
+        "settle",
+        "settle.lua",
+        "a retry without its failure is taken",
+        "or (word == 'retry' and #failure ~= 3)",
+        "or false",
+    )
+    .when(Slant::Spoiled),
+    of(
+        "settle",
+        "settle.lua",
+        "an answer without a head is taken",
+        "(word == 'ack' and (#answer < 4 or number > 65535))",
+        "(word == 'ack' and number > 65535)",
+    )
+    .when(Slant::Spoiled),
+    of(
+        "settle",
+        "settle.lua",
+        "a status that does not fit is taken",
+        "(word == 'ack' and (#answer < 4 or number > 65535))",
+        "(word == 'ack' and #answer < 4)",
+    )
+    .when(Slant::Spoiled),
+    of(
+        "settle",
+        "settle.lua",
+        "any outcome is buried",
+        "(word == 'bury' and (number < GAVE_UP or number > TOO_LARGE))",
+        "false",
+    )
+    .when(Slant::Spoiled),
+    of(
+        "settle",
+        "settle.lua",
+        "an empty fence is taken",
+        "if #ARGV % 6 ~= 0 or #ARGV[at] ~= 32 or #ARGV[at + 1]",
+        "if #ARGV % 6 ~= 0 or #ARGV[at + 1]",
+    )
+    .when(Slant::Spoiled),
+];
