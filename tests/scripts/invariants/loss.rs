@@ -107,6 +107,26 @@ async fn a_request_whose_ticket_or_body_is_lost_ends_with_a_record_that_names_it
 }
 
 #[tokio::test]
+async fn a_ticket_that_was_cut_or_is_of_another_version_ends_as_unusable_when_it_is_claimed() {
+    let shard = Shard::start().await;
+    let damages: [fn(&mut Vec<u8>); 3] =
+        [|ticket| ticket.truncate(100), |ticket| ticket.truncate(190), |ticket| ticket[0] = 9];
+    for (number, damage) in damages.into_iter().enumerate() {
+        let item = Item::new(format!("r{number}"));
+        let a = shard.accept(&item).await;
+        let ticket = shard.tell(&[&"HGET", &shard.keys.ticket, a.key().as_bytes()]).await;
+        let mut ticket = ticket.bytes().unwrap().to_vec();
+        damage(&mut ticket);
+        shard.tell(&[&"HSET", &shard.keys.ticket, a.key().as_bytes(), &ticket]).await;
+        let claimed = shard.run(shard.ask(fence(Session::random(), 1))).await;
+        assert_eq!((claimed.leases, claimed.ended), (vec![], vec![(a, Outcome::Unusable)]));
+        let record = shard.record(a.key()).await;
+        assert_eq!(record.identity.unwrap().id.as_bytes(), &item.id, "named by its request");
+        shard.assert_whole().await;
+    }
+}
+
+#[tokio::test]
 async fn a_lease_whose_ticket_is_lost_is_settled_with_a_record_that_says_so() {
     let shard = Shard::start().await;
     let (owner, a) = shard.running(&Item::new("a")).await;

@@ -132,3 +132,20 @@ async fn each_end_is_told_once_on_the_channel_and_each_cancel_to_the_one_who_run
     shard.cancel(b).await;
     assert_eq!(next().await, ended(b));
 }
+
+#[tokio::test]
+async fn an_attempt_that_was_not_sent_is_taken_back_and_every_other_counts() {
+    let shard = Shard::start().await;
+    let a = shard.accept(&Item::new("a")).await;
+    for (kind, attempts) in
+        [(release(false), 0), (release(true), 1), (release(false), 1), (retry(0), 2)]
+    {
+        let owner = shard.lease(a).await;
+        assert_eq!(shard.settle(owner, a, kind).await, SettleReply::Done);
+        assert_eq!(shard.find(a.key()).await.unwrap().ticket.attempts, attempts);
+    }
+    let owner = shard.lease(a).await;
+    assert_eq!(shard.settle(owner, a, ack("done")).await, SettleReply::Done);
+    assert_eq!(shard.record(a.key()).await.attempts, 3);
+    shard.assert_whole().await;
+}
