@@ -33,7 +33,7 @@ async fn claim(hand: &ByHand, count: usize) -> Vec<(Fence, Lease)> {
             lease: DUE,
             budget: usize::MAX,
             may_take_suspect: false,
-            may_expire: false,
+            trusted_until: 0,
         };
         match claim.run(&hand.redis).await.expect("an answer") {
             ClaimReply::Claimed(got) => {

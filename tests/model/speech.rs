@@ -71,8 +71,8 @@ fn item(item: &Item) -> Args {
 
 fn claim(claim: &Claim) -> Args {
     let numbers = [claim.free, claim.lease, claim.budget].map(text);
-    let flags = [flag(claim.may_suspect), flag(claim.may_end)];
-    [vec![names::fence(claim.fence)], numbers.into(), flags.into()].concat()
+    let rest = [flag(claim.may_suspect), text(claim.trusted_until)];
+    [vec![names::fence(claim.fence)], numbers.into(), rest.into()].concat()
 }
 
 fn lease((fence, handle): &(Fence, Handle)) -> Args {

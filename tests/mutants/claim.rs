@@ -78,6 +78,28 @@ pub(super) const MUTANTS: &[Mutant] = &[
     of(
         "claim",
         "claim.lua",
+        "a clock beyond what it was trusted to show ends what is late",
+        "local may_expire = now <= trusted_until",
+        "local may_expire = trusted_until > 0",
+    ),
+    of(
+        "claim",
+        "claim.lua",
+        "the last ms that is trusted is not",
+        "local may_expire = now <= trusted_until",
+        "local may_expire = now < trusted_until",
+    ),
+    of(
+        "claim",
+        "claim.lua",
+        "a trusted time that is no number is taken",
+        "or not budget or not trusted_until then",
+        "or not budget then",
+    )
+    .when(Slant::Spoiled),
+    of(
+        "claim",
+        "claim.lua",
         "what is late is leased while the clock is doubted",
         "first = redis.call('ZRANGEBYSCORE', keys.pending, '(' .. digits(now), '+inf'",
         "first = redis.call('ZRANGEBYSCORE', keys.pending, '-inf', '+inf'",

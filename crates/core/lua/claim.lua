@@ -21,7 +21,7 @@ ARGV[2] free slots, 0 to 256
 ARGV[3] lease in ms
 ARGV[4] byte budget for the bodies of one call
 ARGV[5] 1 if the caller may take a suspect, else 0
-ARGV[6] 0 if what is past its deadline must not be ended now (the clock leapt), else 1
+ARGV[6] the latest time (ms) at which what is past its deadline may be ended: beyond it the clock has leapt
 
 Returns {'stale'} alone: a later call of this session has run; nothing was written. Else
         {'claimed', next_due, more, now}                  ms until something delayed is due, or -1; 1 if the caller
@@ -40,13 +40,14 @@ local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased =
   dead = KEYS[6], request = KEYS[7], ticket = KEYS[8], result = KEYS[9], sessions = KEYS[10], meta = KEYS[11],
   lanes = KEYS[12], bell = KEYS[13], ended = KEYS[14]}
 local fence, free, lease, budget = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local may_suspect, may_expire = ARGV[5] == '1', ARGV[6] ~= '0'
+local may_suspect, trusted_until = ARGV[5] == '1', tonumber(ARGV[6])
 local call = #fence == 32 and tonumber(fence:sub(17), 16)
-if not call or not free or free < 0 or free > 256 or not lease or lease <= 0 or not budget then
-  return redis.error_reply('BADARG claim: a fence of 32 hex digits, 0 to 256 slots, a lease above 0 ms, a byte budget')
+if not call or not free or free < 0 or free > 256 or not lease or lease <= 0 or not budget or not trusted_until then
+  return redis.error_reply('BADARG claim: a fence of 32 hex digits, 0 to 256 slots, a lease above 0 ms, a byte budget, a time')
 end
 
 local now = clock()
+local may_expire = now <= trusted_until
 local session = fence:sub(1, 16)
 local row = redis.call('HGET', keys.sessions, session)
 local last = row and tonumber(row:sub(1, 16), 16)

@@ -27,6 +27,16 @@ impl ClockWatch {
         leapt
     }
 
+    /// The latest time, in ms, that the Redis clock can show soon after `now` without having leapt. 0: it is not trusted,
+    /// or was never seen.
+    pub fn trusted_until(&self, now: Instant, lease: Duration) -> u64 {
+        let bound = |(last_ms, last): (u64, Instant)| {
+            let since = now.saturating_duration_since(last) + lease;
+            last_ms.saturating_add(since.as_millis().try_into().unwrap_or(u64::MAX))
+        };
+        self.last.filter(|_| self.is_trusted(now)).map_or(0, bound)
+    }
+
     /// Whether things may be ended by the clock.
     pub fn is_trusted(&self, now: Instant) -> bool {
         self.resting_until.is_none_or(|until| now >= until)
@@ -49,6 +59,17 @@ mod tests {
         assert!(watch.sight(4_610_000, start + Duration::from_secs(2), lease));
         assert!(!watch.is_trusted(start + Duration::from_secs(601)));
         assert!(watch.is_trusted(start + Duration::from_secs(602)));
+    }
+
+    #[test]
+    fn a_clock_is_trusted_a_lease_beyond_what_has_passed_since_it_was_seen() {
+        let (mut watch, start, lease) =
+            (ClockWatch::default(), Instant::now(), Duration::from_secs(15));
+        assert_eq!(watch.trusted_until(start, lease), 0, "never seen");
+        watch.sight(1_000_000, start, lease);
+        assert_eq!(watch.trusted_until(start + Duration::from_secs(2), lease), 1_017_000);
+        watch.sight(9_000_000, start + Duration::from_secs(3), lease);
+        assert_eq!(watch.trusted_until(start + Duration::from_secs(4), lease), 0, "it leapt");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub use server::{Fault, ServerKind, ServerReport};
 pub use status::Trouble;
 pub use subscriber::{Message, Subscriber};
 
-use crate::{StoreError, metrics};
+use crate::{StoreError, metrics, script};
 use status::Status;
 
 /// How many calls may wait for Redis at once. More are refused at once: a queue in memory would outlive its callers.
@@ -114,7 +114,7 @@ impl Redis {
         let command = CustomCommand::new_static(command, hash, false);
         let answer = self.client.custom_raw_value(command, words).await;
         // Redis refuses a script before it runs where it takes no writes, so one that ran proves more than a read.
-        self.status.note(answer.as_ref().err(), name == "EVALSHA");
+        self.status.note(answer.as_ref().err(), name == script::RUN);
         answer.map_err(CallError::Redis)
     }
 }

@@ -55,6 +55,9 @@ pub const MAX_ITEMS: usize = 256;
 /// About how many bytes one call may carry. A larger item travels alone.
 pub const MAX_BYTES: usize = 1 << 20;
 
+/// The command that runs a script.
+pub(crate) const RUN: &str = "EVALSHA";
+
 /// What every script may use, put behind its flag line.
 const SHARED: [&str; 5] = [
     include_str!("../lua/lib/ticket.lua"),
@@ -147,20 +150,19 @@ impl<const K: usize, const H: usize, const W: usize> Script<K, H, W> {
         words.extend(keys.map(Value::from));
         words.extend(head.into_iter().chain(rows.into_iter().flatten()).map(Value::Bytes));
 
-        let answer = match redis
-            .call("EVALSHA", slot, words.clone())
-            .await
-            .map_err(|err| err.named(self.name))
-        {
-            Err(StoreError::Refused { source, .. }) if source.details().starts_with("NOSCRIPT") => {
-                redis
-                    .call("SCRIPT", slot, vec!["LOAD".into(), text.as_str().into()])
-                    .await
-                    .map_err(|err| err.named(self.name))?;
-                redis.call("EVALSHA", slot, words).await.map_err(|err| err.named(self.name))
-            }
-            answer => answer,
-        };
+        let answer =
+            match redis.call(RUN, slot, words.clone()).await.map_err(|err| err.named(self.name)) {
+                Err(StoreError::Refused { source, .. })
+                    if source.details().starts_with("NOSCRIPT") =>
+                {
+                    redis
+                        .call("SCRIPT", slot, vec!["LOAD".into(), text.as_str().into()])
+                        .await
+                        .map_err(|err| err.named(self.name))?;
+                    redis.call(RUN, slot, words).await.map_err(|err| err.named(self.name))
+                }
+                answer => answer,
+            };
         metrics::script_ran(self.name, started.elapsed());
 
         let Value::Array(answers) = answer? else {

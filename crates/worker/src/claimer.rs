@@ -19,10 +19,6 @@ use crate::queue::{Queue, Shard};
 use crate::slots::{Brought, Offer};
 use crate::told;
 
-/// How long ago the clock of Redis may have been seen for a claim to end what is past its deadline:
-/// a shard that is polled is seen more often.
-const FRESH: Duration = Duration::from_secs(3);
-
 /// A request that is to be dispatched.
 pub(crate) struct Work {
     /// The right to do so.
@@ -51,21 +47,6 @@ pub(crate) struct Answered {
     pub(crate) work: Vec<Work>,
 }
 
-/// What is known of the clock of the Redis that a shard lies in.
-#[derive(Default)]
-struct Clock {
-    watch: ClockWatch,
-    last: Option<Instant>,
-}
-
-impl Clock {
-    /// Whether requests may be ended by it: it was seen a moment ago, and did not leap lately.
-    fn is_trusted(&self, now: Instant) -> bool {
-        let fresh = |last| now.saturating_duration_since(last) <= FRESH;
-        self.last.is_some_and(fresh) && self.watch.is_trusted(now)
-    }
-}
-
 /// Claims for one worker session.
 pub(crate) struct Claimer {
     pub(crate) redis: Redis,
@@ -75,7 +56,7 @@ pub(crate) struct Claimer {
     pub(crate) shards: Arc<[Shard]>,
     session: Session,
     calls: AtomicU64,
-    clocks: Vec<Mutex<Clock>>,
+    clocks: Vec<Mutex<ClockWatch>>,
     warnings: Seldom,
 }
 
@@ -148,7 +129,7 @@ impl Claimer {
             lease: self.lease,
             budget: MAX_BYTES,
             may_take_suspect: offer.may_take_suspect,
-            may_expire: self.clock(offer.shard).is_trusted(Instant::now()),
+            trusted_until: self.clock(offer.shard).trusted_until(Instant::now(), self.lease),
         };
         let (mut pauses, mut may_have_run) = (Pauses::default(), false);
         loop {
@@ -167,7 +148,7 @@ impl Claimer {
             };
             self.warn(&err);
             // Whatever answers next may have another clock.
-            claim.may_expire = false;
+            claim.trusted_until = 0;
             may_have_run |= err.may_have_run();
             before_repeat(&mut pauses).await;
             if !may_have_run {
@@ -178,9 +159,7 @@ impl Claimer {
 
     /// Takes a sight of the clock of Redis: what would end by a clock that leapt must rest.
     fn sight(&self, shard: usize, redis_ms: u64, seen: Instant) {
-        let mut clock = self.clock(shard);
-        clock.last = Some(seen);
-        if clock.watch.sight(redis_ms, seen, self.lease) {
+        if self.clock(shard).sight(redis_ms, seen, self.lease) {
             metrics::clock_skipped("claim");
             let queue = self.shards[shard].keys.queue.as_str();
             error!(
@@ -190,7 +169,7 @@ impl Claimer {
         }
     }
 
-    fn clock(&self, shard: usize) -> MutexGuard<'_, Clock> {
+    fn clock(&self, shard: usize) -> MutexGuard<'_, ClockWatch> {
         // Plain values: whole also after a panic.
         self.clocks[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -37,6 +37,7 @@ const CLAIM: &[(At, How)] = &[
     (Head(2), Be("0")),
     (Head(2), Be("x")),
     (Head(3), Be("x")),
+    (Head(5), Be("x")),
 ];
 const RENEW: &[(At, How)] = &[
     (Head(0), Be("0")),

@@ -27,8 +27,9 @@ pub struct Claim<'a> {
     pub budget: usize,
     /// Whether this process holds no suspect, and asks for one nowhere else.
     pub may_take_suspect: bool,
-    /// Whether what is past its deadline may be ended on the way: not while the Redis clock is in doubt.
-    pub may_expire: bool,
+    /// The latest server time, in ms, at which what is past its deadline may be ended on the way: beyond it the Redis
+    /// clock has leapt. 0: nothing may.
+    pub trusted_until: u64,
 }
 
 /// One lease.
@@ -104,7 +105,7 @@ impl Claim<'_> {
             millis(self.lease),
             number(self.budget),
             flag(self.may_take_suspect),
-            flag(self.may_expire),
+            number(self.trusted_until),
         ];
         let mut claimed = Claimed::default();
         for part in CLAIM.run(redis, keys, head, Vec::new(), read).await? {

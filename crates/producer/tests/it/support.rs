@@ -158,7 +158,7 @@ impl Hand {
                 lease: Duration::from_secs(60),
                 budget: 1 << 30,
                 may_take_suspect: true,
-                may_expire: true,
+                trusted_until: u64::MAX,
             };
             match claim.run(&self.redis).await.map_err(|err| err.to_string())? {
                 ClaimReply::Claimed(claimed) => {
