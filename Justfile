@@ -15,3 +15,15 @@ lint:
 # The hard cases at full length; `test` runs them shortened.
 cases:
     CASES_FULL=1 cargo test -p holdfast-tests --test cases
+
+# The roles as processes, one killed, another frozen, and a ledger.
+demo *ARGS:
+    cargo run --release --bin holdfast -- demo {{ARGS}}
+
+# Random sequences over all scripts beside the plain model, so many of them.
+walk N="300":
+    HOLDFAST_WALKS={{N}} cargo test -p holdfast-tests --test walk the_scripts_do -- --nocapture
+
+# 50 requests to a real model on CPU, a worker killed on the way.
+realmodel:
+    cargo test -p holdfast-tests --test realmodel
