@@ -137,7 +137,7 @@ async fn a_claim_that_is_told_of_a_leap_ends_nothing_and_is_held_up_by_nothing()
     let suspect = shard.accept(&Item::new("suspect").by(leapt_over - 1)).await;
     shard.make_suspect(suspect).await;
     shard.until(leapt_over).await;
-    let resting = |call| Claim { may_expire: false, ..shard.ask(fence(worker, call)) };
+    let resting = |call| Claim { trusted_until: 0, ..shard.ask(fence(worker, call)) };
 
     let before = shard.dump().await.without(&shard.keys.sessions).without(&shard.keys.bell);
     let claimed = shard.run(resting(1)).await;
