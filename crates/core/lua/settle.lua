@@ -26,7 +26,8 @@ Returns one answer a row, in the order of the rows
         {'ended', outcome}  retry or release met a cancel or the deadline: ended with this outcome instead
         {'already', word}   this fence has settled it before, with this word; nothing was written
         {'fenced'}          not this fence's lease: nothing was written
-        {'gone'}            the ticket names another generation, or there is none: nothing was written
+        {'gone'}            the ticket names another generation, or there is none: nothing was written, but for a
+                            lease of a generation that is no more, which is removed
 
 Holds   Fenced: only a member of leased is settled.
         One terminal record: whoever ends a generation publishes it, here and at once.

@@ -4,11 +4,11 @@ use holdfast_core::keys::ShardKeys;
 use holdfast_core::script::{Charge, Expire, Promote, PromoteReply, Reclaim, ReclaimReply, Sweep};
 use holdfast_core::{Redis, StoreError, metrics};
 
-/// Items a call: what keeps a script near 2 ms.
+/// Items a call: 256 keep a script near 2 ms. What looks at two sets takes half from each.
 const RECLAIMED: usize = 256;
 const PROMOTED: usize = 256;
 const EXPIRED: usize = 128;
-const SWEPT: usize = 256;
+const SWEPT: usize = 128;
 
 /// Takes back leases whose time ran out. Returns how many.
 pub(crate) async fn reclaim(redis: &Redis, shard: &ShardKeys) -> Result<usize, StoreError> {
