@@ -25,8 +25,8 @@ pub(crate) struct Claim {
     pub(crate) lease: Ms,
     pub(crate) budget: u64,
     pub(crate) may_suspect: bool,
-    /// Not while the clock is doubted.
-    pub(crate) may_end: bool,
+    /// Beyond this moment the clock has leapt, and nothing is ended for being late.
+    pub(crate) trusted_until: Ms,
 }
 
 /// The end of one attempt. `number`: the status of an answer, the wait of a retry, whether a release was sent, the
@@ -110,6 +110,13 @@ pub(crate) enum Call {
         call: Box<Call>,
         way: usize,
     },
+}
+
+impl Claim {
+    /// Whether what is late may be ended.
+    pub(crate) fn may_end(&self, now: Ms) -> bool {
+        now <= self.trusted_until
+    }
 }
 
 impl Call {

@@ -81,8 +81,10 @@ impl Draw<'_> {
             Some("redrive") if self.dice.one_in(4) => "settle",
             Some("settle") if self.dice.one_in(6) => "cancel",
             Some("depth") if self.dice.one_in(4) => "overrule",
-            // What is left of what was lost is met where its lease lapses.
-            None if self.slant == Slant::Damaged && self.dice.one_in(6) => "reclaim",
+            // What is left of what was lost is met where its lease lapses, or its retention ends.
+            None if self.slant == Slant::Damaged && self.dice.one_in(4) => {
+                self.dice.of(&["reclaim", "sweep"])
+            }
             _ => self.dice.weighed(&WEIGHTS),
         };
         let script = self.useful(script);
@@ -241,7 +243,8 @@ impl Draw<'_> {
             lease: self.lease(),
             budget: self.dice.of(&[0, 100, 300, 1_000_000, 1_000_000, 1_000_000]),
             may_suspect: self.dice.one_in(2),
-            may_end: !self.dice.one_in(4),
+            trusted_until: self.now + self.dice.of(&[0, 1, 60_000, 60_000, 60_000, 60_000])
+                - self.dice.of(&[0, 0, 0, 70_000]),
         })
     }
 

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// How many walks a mutant may survive, and how long each is.
-const WALKS: u64 = 150;
+const WALKS: u64 = 300;
 const STEPS: usize = 40;
 
 const HEAD: &str = "# Mutants

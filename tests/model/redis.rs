@@ -140,6 +140,16 @@ fn number(digits: &[u8]) -> io::Result<i64> {
     text.parse().map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
+/// Bytes for a person's eyes: a long run of one byte is told once.
+pub(crate) fn show(bytes: &[u8]) -> String {
+    let runs = bytes.chunk_by(|one, next| one == next);
+    let run = |run: &[u8]| match run.len() {
+        0..5 => run.escape_ascii().to_string(),
+        count => format!("{}*{count} ", run[..1].escape_ascii()),
+    };
+    runs.map(run).collect()
+}
+
 impl Value {
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
@@ -163,7 +173,7 @@ impl Value {
     /// For a person's eyes.
     pub(crate) fn show(&self) -> String {
         match self {
-            Self::Bytes(bytes) => bytes.escape_ascii().to_string(),
+            Self::Bytes(bytes) => show(bytes),
             Self::Array(items) => {
                 format!("[{}]", items.iter().map(Self::show).collect::<Vec<_>>().join(", "))
             }

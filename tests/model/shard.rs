@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
+use crate::redis::show;
+
 /// What lies under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
@@ -25,7 +27,7 @@ impl Content {
 
     /// Its entries as text, each under its name.
     fn entries(&self) -> BTreeMap<String, String> {
-        let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+        let text = |bytes: &[u8]| show(bytes);
         match self {
             Self::Sorted(members) => {
                 members.iter().map(|(it, score)| (text(it), score.clone())).collect()

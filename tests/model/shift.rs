@@ -72,6 +72,7 @@ impl Call {
                     shift(&mut item.not_before, by);
                 }
             }
+            Self::Claim(claim) => shift(&mut claim.trusted_until, by),
             Self::Redrive(rows) => rows.iter_mut().for_each(|(.., deadline)| shift(deadline, by)),
             Self::Promote { named, .. } => named.iter_mut().for_each(|(_, due)| shift(due, by)),
             Self::Spoiled { call, .. } => call.pass(by),

@@ -8,6 +8,7 @@ use crate::{
     dice::Dice,
     draw::{Draw, Past},
     invariants::{self, Ledger},
+    redis::show,
     reply::Reply,
     server::{Outcome, Server},
     state::State,
@@ -236,9 +237,8 @@ impl<'a> Walk<'a> {
 }
 
 fn differences(model: &Outcome, real: &Outcome) -> String {
-    let message = |(channel, text): &(Vec<u8>, Vec<u8>)| {
-        format!("{} {}", channel.escape_ascii(), text.escape_ascii())
-    };
+    let message =
+        |(channel, text): &(Vec<u8>, Vec<u8>)| format!("{} {}", channel.escape_ascii(), show(text));
     let told = |outcome: &Outcome| outcome.messages.iter().map(message).collect::<Vec<_>>();
     format!(
         "at {:?}\nmodel answers {}\nredis answers {}\nmodel tells {:?}\nredis tells {:?}\n{}",

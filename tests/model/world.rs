@@ -102,11 +102,12 @@ impl Event {
             }
             Kind::Back => Self::Pass { by: -dice.of(&[2, 4_000, 40_000]), watched: false },
             Kind::Wear => {
-                // Up to the last of what is allowed.
+                // Up to the last of what is allowed, or over it: then more was allowed before.
                 let most = state.policy("max_lapses").unwrap_or(5) as u16;
-                let lapses = dice.of(&[0, 1, 2, 2, most - 1, most - 1]);
-                let forgiven = dice.of(&[0, 0, 1, 2, most - 1, 4 * most - 1]);
-                Self::Wear { handle: dice.any(&alone)?, lapses, forgiven }
+                let lapses = dice.of(&[0, 1, 2, 2, most - 1, most - 1, most]);
+                let forgiven = dice.of(&[0, 0, 1, most - 1, 4 * most - 1, 4 * most - 1]);
+                let those = state.alone_in(dice.of(&["leased", "pending"]));
+                Self::Wear { handle: dice.any(&those)?, lapses, forgiven }
             }
             Kind::Tokens => Self::Tokens(dice.of(&[0, 0, 1, 62, 63, 64])),
             Kind::Damage => {

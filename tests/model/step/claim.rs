@@ -52,7 +52,7 @@ impl State {
     fn claim_anew(&mut self, claim: &Claim, now: Ms, reply: &mut Reply) -> bool {
         let (due, _) = self.promote_due(PROMOTED, now);
         let (late, mut ended) =
-            if claim.may_end { self.end_late(ENDED, now, reply) } else { (false, Vec::new()) };
+            if claim.may_end(now) { self.end_late(ENDED, now, reply) } else { (false, Vec::new()) };
         let out = self.leases().len();
         let handles = self.lease_in_order(claim, now, reply, &mut ended);
 
@@ -147,8 +147,8 @@ impl State {
     fn has_more(&mut self, claim: &Claim, busy: bool, now: Ms) -> bool {
         let there =
             |home, all| self.line(home).into_iter().filter(|(till, _)| all || *till > now).count();
-        let pending = there(Home::Pending, claim.may_end);
-        let suspects = there(Home::Suspects, claim.may_end);
+        let pending = there(Home::Pending, claim.may_end(now));
+        let suspects = there(Home::Suspects, claim.may_end(now));
         if pending + suspects == 0 && !busy {
             self.bell = 0;
             return false;
