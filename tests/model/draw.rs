@@ -209,7 +209,7 @@ impl Draw<'_> {
         let start = self.now + self.dice.of(&[1_000, 4_000, 30_000]);
         let deadline = match self.dice.below(30) {
             0 => self.now - 1_000,
-            1 => self.now + self.dice.below(3) as Ms,
+            1 => self.now + self.dice.below(5) as Ms,
             _ => deadline,
         };
         let delayed = if self.favourite == Some("promote") { 50 } else { 20 };
@@ -243,7 +243,7 @@ impl Draw<'_> {
             lease: self.lease(),
             budget: self.dice.of(&[0, 100, 300, 1_000_000, 1_000_000, 1_000_000]),
             may_suspect: self.dice.one_in(2),
-            trusted_until: self.now + self.dice.of(&[0, 1, 60_000, 60_000, 60_000, 60_000])
+            trusted_until: self.now + self.dice.of(&[0, 1, 2, 3, 60_000, 60_000, 60_000, 60_000])
                 - self.dice.of(&[0, 0, 0, 70_000]),
         })
     }
@@ -273,7 +273,7 @@ impl Draw<'_> {
     /// How long a retry waits; now and then just until the deadline.
     fn wait(&mut self, handle: Handle) -> Ms {
         let deadline = self.state.readable(handle.id).map_or(0, |ticket| ticket.deadline);
-        let left = deadline.saturating_sub(self.now + self.dice.below(3) as Ms);
+        let left = deadline.saturating_sub(self.now + self.dice.below(5) as Ms);
         self.dice.of(&[0, 500, 4_000, 20_000, 100_000, left, left])
     }
 

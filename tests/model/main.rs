@@ -8,6 +8,8 @@
 //! 4. [`draw`], [`world`]: which calls are made, and what happens between them.
 //! 5. [`walk`]: both in step, compared after each. [`invariants`]: what must be true of both.
 //! 6. [`mutants`]: scripts with one fault each, which the walks must find.
+//!
+//! `HOLDFAST_SEED=7` walks one walk again, `HOLDFAST_STEPS=1000000` as many steps as are wanted.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
