@@ -25,7 +25,6 @@ mod invariants;
 #[path = "../mutants/list.rs"]
 mod mutants;
 mod names;
-mod open;
 mod redis;
 mod render;
 mod reply;

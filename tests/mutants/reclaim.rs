@@ -101,18 +101,32 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "reclaim",
         "reclaim.lua",
         "one lapse too many is allowed",
-        "(lapses >= most or",
-        "(lapses > most or",
+        "charge == 'lapse' and lapses >= most",
+        "charge == 'lapse' and lapses > most",
     )
     .when(Slant::Worn),
-    of("reclaim", "reclaim.lua", "forgiven lapses never end it", "or forgiven >= 4 * most)", ")")
-        .when(Slant::Worn),
+    of(
+        "reclaim",
+        "reclaim.lua",
+        "a pardon kills by lapses of before",
+        "charge == 'lapse' and lapses >= most",
+        "lapses >= most",
+    )
+    .when(Slant::Worn),
+    of(
+        "reclaim",
+        "reclaim.lua",
+        "forgiven lapses never end it",
+        "charge == 'forgiven' and forgiven >= 4 * most",
+        "false",
+    )
+    .when(Slant::Worn),
     of(
         "reclaim",
         "reclaim.lua",
         "forgiven lapses weigh as lapses",
-        "or forgiven >= 4 * most)",
-        "or forgiven >= most)",
+        "charge == 'forgiven' and forgiven >= 4 * most",
+        "charge == 'forgiven' and forgiven >= most",
     )
     .when(Slant::Worn),
     of(
@@ -126,8 +140,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "reclaim",
         "reclaim.lua",
         "an end by deadline comes before the last lapse",
-        "    elseif not named and (lapses",
-        "    elseif deadline_in(ticket) > now and not named and (lapses",
+        "    elseif charge == 'lapse' and lapses",
+        "    elseif deadline_in(ticket) > now and charge == 'lapse' and lapses",
     )
     .when(Slant::Worn),
     of(

@@ -8,8 +8,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "submit",
         "submit.lua",
         "other bytes under a known id are taken for the same",
-        "if kept:sub(19, 50) ~= draft:sub(19, 50) then",
-        "if false then",
+        "{kept:sub(19, 50) == draft:sub(19, 50) and 'known' or 'reused', home, kept}",
+        "{'known', home, kept}",
     ),
     of(
         "submit",
@@ -17,6 +17,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a repeat does not move the end of retention",
         "if (home == 'finished' or home == 'dead') and tonumber(score) < now + guard then",
         "if false then",
+    ),
+    of(
+        "submit",
+        "submit.lua",
+        "other bytes do not move the end of retention",
+        "if (home == 'finished' or home == 'dead') and tonumber(score) < now + guard then",
+        "if kept:sub(19, 50) == draft:sub(19, 50) and (home == 'finished' or home == 'dead') and tonumber(score) < now + guard then",
     ),
     of(
         "submit",

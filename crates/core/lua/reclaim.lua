@@ -106,7 +106,7 @@ for at, member in ipairs(members) do
     local outcome
     if bit.band(ticket:byte(2), 1) == 1 then
       outcome = CANCELLED
-    elseif not named and (lapses >= most or forgiven >= 4 * most) then
+    elseif charge == 'lapse' and lapses >= most or charge == 'forgiven' and forgiven >= 4 * most then
       outcome = KILLED_WORKERS
     elseif deadline_in(ticket) <= now then
       outcome = DEADLINE_EXCEEDED

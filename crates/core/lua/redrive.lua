@@ -21,7 +21,7 @@ Returns one answer a row, in the order of the rows
         {'gone'}              not dead, or another generation is there; nothing was written
         {'bodyless'}          its request is lost; nothing was written
         {'full'}              the queue is full; nothing was written
-        {'late'}              the given deadline has passed; nothing was written
+        {'late'}              the given deadline has passed, or none is given and the old one is lost; nothing was written
 
 Holds   One generation of an id at a time: the old record gives way, and the ticket keeps how the last run ended.
         Repeatable: by the new generation, made once by the caller.
@@ -59,7 +59,7 @@ for at = 1, #ARGV, 3 do
     answers[#answers + 1] = {'bodyless'}
   elseif capacity and live >= capacity then
     answers[#answers + 1] = {'full'}
-  elseif deadline ~= 0 and deadline <= now then
+  elseif deadline == 0 and deadline_in(ticket) == 0 or deadline ~= 0 and deadline <= now then
     answers[#answers + 1] = {'late'}
   else
     local till, _, submitted = struct.unpack('>I8I8I8', ticket, 51)

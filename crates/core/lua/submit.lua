@@ -19,13 +19,14 @@ ARGV rows of 3: key, ticket (sequence and submitted_at left 0), request
 Returns one answer a row, in the order of the rows
         {'accepted', ticket}        new, and as told in the ticket
         {'known', home, ticket}     this very submission was accepted before; here is where it is
-        {'reused', home, ticket}    other bytes live under this id; nothing was written
+        {'reused', home, ticket}    other bytes live under this id; nothing of these was taken
         {'full', limit}             the queue holds 'requests' or 'bytes' up to its limit; nothing was written
         {'late'}                    the deadline has passed; nothing was written
         {'undeclared'}              nobody has written this queue's policy yet; nothing was written
 
 Holds   One home: a new generation is in pending, or in delayed until its not_before.
-        Id rule: it comes before every refusal, and a repeat moves the end of retention to at least ARGV[1] from now.
+        Id rule: it comes before every refusal, and whoever meets an ended one moves the end of its
+        retention to at least ARGV[1] from now.
         Repeatable: by id and digest; a second copy is answered 'known'.
         A full Redis: no allow-oom flag, so that Redis refuses the whole call before it runs.
         Clock: the server's, in ms.
@@ -73,14 +74,11 @@ for at = 2, #ARGV, 3 do
     else
       home, score = home_of(keys, handle, kept)
     end
-    if kept:sub(19, 50) ~= draft:sub(19, 50) then
-      answers[#answers + 1] = {'reused', home, kept}
-    else
-      if (home == 'finished' or home == 'dead') and tonumber(score) < now + guard then
-        redis.call('ZADD', keys[home], 'XX', digits(now + guard), handle)
-      end
-      answers[#answers + 1] = {'known', home, kept}
+    if (home == 'finished' or home == 'dead') and tonumber(score) < now + guard then
+      -- Also for other bytes: a late copy of this call must meet the record, or what is refused now would run after all.
+      redis.call('ZADD', keys[home], 'XX', digits(now + guard), handle)
     end
+    answers[#answers + 1] = {kept:sub(19, 50) == draft:sub(19, 50) and 'known' or 'reused', home, kept}
   elseif kept then
     answers[#answers + 1] = {'reused', 'nowhere', draft}
   elseif not capacity or not room then

@@ -37,7 +37,7 @@ for _, home in ipairs({'finished', 'dead'}) do
   for _, handle in ipairs(due) do
     local key = handle:sub(17)
     local ticket = tickets[key]
-    if ticket and (not readable(ticket) or handle_in(ticket, key) == handle) then
+    if not readable(ticket) or handle_in(ticket, key) == handle then
       local size = redis.call('HSTRLEN', keys.request, key) + redis.call('HSTRLEN', keys.result, key)
       bytes = bytes - size
       if readable(ticket) then

@@ -1,6 +1,5 @@
 use super::claim::Lease;
 use crate::{
-    open,
     reply::{Part, Reply, answer},
     state::{Handle, Home, LEASE_LOST, Ms, Named, Outcome, Spot, State, Ticket},
 };
@@ -97,9 +96,7 @@ impl State {
     /// Flagged, then the last lapse that is allowed, then late.
     fn end_of_lapsed(&self, ticket: &Ticket, charge: Charge, now: Ms) -> Option<Outcome> {
         let most = self.policy("max_lapses").map_or(UNDECLARED_LAPSES, |most| most as u16);
-        let over = ticket.lapses >= most || ticket.forgiven >= 4 * most;
         let killed = match charge {
-            Charge::Lapse | Charge::Forgiven if open::OLD_LAPSES_KILL => over,
             Charge::Lapse => ticket.lapses >= most,
             Charge::Forgiven => ticket.forgiven >= 4 * most,
             Charge::None => false,

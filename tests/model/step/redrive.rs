@@ -1,5 +1,4 @@
 use crate::{
-    open,
     reply::{Part, Reply, answer},
     state::{Generation, Handle, Home, Ms, Named, Spot, State, Ticket},
 };
@@ -42,7 +41,7 @@ impl State {
             return answer!["full"];
         }
         // Without its ticket, nobody knows how long it had.
-        let unknown = old.deadline == 0 && !open::UNKNOWN_DEADLINES_ARE_NOW;
+        let unknown = old.deadline == 0;
         if deadline == 0 && unknown || deadline != 0 && deadline <= now {
             return answer!["late"];
         }

@@ -1,6 +1,6 @@
 use crate::{
     call::Item,
-    names, open,
+    names,
     reply::{Part, Reply, answer},
     state::{Handle, Home, Ms, Names, Paper, Spot, State, Ticket},
 };
@@ -36,7 +36,7 @@ impl State {
         let same = kept.body == Some(item.body);
         // A late copy of this call must find the record that guards it: or what was refused would run after all.
         let ended = self.homes.get_mut(&handle).filter(|spot| spot.home.is_end());
-        if let Some(spot) = ended.filter(|_| same || !open::REFUSED_REPEATS_DO_NOT_KEEP) {
+        if let Some(spot) = ended {
             spot.till = spot.till.max(keep_till);
         }
         answer![if same { "known" } else { "reused" }, home, kept]

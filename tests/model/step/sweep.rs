@@ -1,5 +1,4 @@
 use crate::{
-    open,
     reply::{Part, Reply, answer},
     state::{Handle, Home, Ms, Named, Names, State},
 };
@@ -27,7 +26,7 @@ impl State {
         let lost = !self.tickets.contains_key(&handle.id);
         self.homes.remove(&handle);
         let names = match ticket {
-            _ if lost && open::LOST_TICKETS_LEAVE_FIELDS => return answer!["dropped", handle],
+            _ if lost => Names::Lost,
             Named::Other => return answer!["dropped", handle],
             Named::This(ticket) => ticket.names,
             Named::Unreadable => Names::Lost,
