@@ -38,7 +38,7 @@ pub enum StoreError {
         source: Error,
     },
     /// Redis answered with an error. A script that fails half-way keeps its writes.
-    #[error("{call}: refused by redis ({})", refusal_word(.source))]
+    #[error("{call}: refused by redis ({})", first_word(.source))]
     Refused {
         /// The script or command.
         call: &'static str,
@@ -76,11 +76,10 @@ pub enum Refusal {
 
 impl StoreError {
     pub(crate) fn new(call: &'static str, source: Error) -> Self {
-        match source.kind() {
-            ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled => {
-                Self::Unanswered { call, source }
-            }
-            _ => Self::Refused { call, source },
+        if is_said_by_redis(&source) {
+            Self::Refused { call, source }
+        } else {
+            Self::Unanswered { call, source }
         }
     }
 
@@ -108,15 +107,27 @@ impl StoreError {
     }
 }
 
-/// The word that starts an error of Redis: its kind.
-pub(crate) fn first_word(error: &Error) -> &str {
-    error.details().split([' ', ':']).next().unwrap_or_default()
+/// Whether Redis itself said so, as an answer to this call.
+///
+/// The client makes up errors of its own where a connection is lost or half there, some of them without a kind. Only
+/// what Redis says starts with a word in capitals; taken for a refusal, the client's would bury what is well.
+fn is_said_by_redis(error: &Error) -> bool {
+    let may_be = matches!(
+        error.kind(),
+        ErrorKind::Unknown
+            | ErrorKind::Auth
+            | ErrorKind::Cluster
+            | ErrorKind::Config
+            | ErrorKind::InvalidArgument
+            | ErrorKind::InvalidCommand
+    );
+    let word = first_word(error);
+    may_be && !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
-/// The kind alone: the rest of an error text may quote what was sent.
-fn refusal_word(error: &Error) -> &str {
-    let word = first_word(error);
-    if word.bytes().all(|byte| byte.is_ascii_uppercase()) { word } else { "ERR" }
+/// The word that starts an error of Redis: its kind. The rest of the text may quote what was sent.
+pub(crate) fn first_word(error: &Error) -> &str {
+    error.details().split([' ', ':']).next().unwrap_or_default()
 }
 
 /// Shows an error with its causes on one line, for one field of a log event.
@@ -154,11 +165,30 @@ mod tests {
     }
 
     #[test]
+    fn what_the_client_makes_up_is_no_answer_of_redis() {
+        for (kind, text) in [
+            (ErrorKind::IO, "Unresponsive connection."),
+            (ErrorKind::Timeout, "Request timed out."),
+            (ErrorKind::Canceled, ""),
+            (ErrorKind::Protocol, "Decode Error: frame_type: Invalid frame type."),
+            (ErrorKind::Routing, "Failed to route command."),
+            (ErrorKind::Unknown, "Failed to route command."),
+            (ErrorKind::Unknown, ""),
+        ] {
+            let error = StoreError::new("settle", Error::new(kind, text));
+            assert!(matches!(error, StoreError::Unanswered { .. }), "{text}: {error:?}");
+            assert!(error.may_have_run() && error.refusal().is_none(), "{text}");
+        }
+        assert_eq!(refused("ERR no such thing").refusal(), Some(Refusal::Other));
+        let denied = Error::new(ErrorKind::Auth, "NOAUTH Authentication required.");
+        assert_eq!(StoreError::new("settle", denied).refusal(), Some(Refusal::Denied));
+    }
+
+    #[test]
     fn an_error_text_of_redis_is_told_by_its_kind_only() {
         assert_eq!(
             refused("WRONGTYPE Operation against secret").to_string(),
             "settle: refused by redis (WRONGTYPE)"
         );
-        assert_eq!(refused("my prompt was here").to_string(), "settle: refused by redis (ERR)");
     }
 }

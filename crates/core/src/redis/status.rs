@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use fred::error::{Error, ErrorKind};
+use fred::error::Error;
 use tracing::{info, warn};
 
 use crate::{StoreError, error::Refusal, metrics};
@@ -63,20 +63,13 @@ impl Status {
                 _ => None,
             },
             None => None,
-            Some(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled
-                ) =>
-            {
-                Some(Trouble::Unreachable)
-            }
             Some(error) => match StoreError::new("", error.clone()).refusal() {
                 Some(Refusal::ReadOnly) => Some(Trouble::ReadOnly),
                 Some(Refusal::NotReady) => Some(Trouble::NotReady),
                 Some(Refusal::Denied) => Some(Trouble::Denied),
                 // At maxmemory all but submit and redrive goes on: Redis is well, its callers hear of it.
-                Some(Refusal::OutOfMemory | Refusal::Other) | None => None,
+                Some(Refusal::OutOfMemory | Refusal::Other) => None,
+                None => Some(Trouble::Unreachable),
             },
         };
         self.set(trouble);
@@ -90,8 +83,9 @@ impl Status {
         let before = std::mem::replace(&mut *state, State { trouble, seen: true });
         drop(state);
         match trouble {
+            // The first word is no news: nothing was connected yet.
+            Some(_) if !before.seen => {}
             Some(trouble) => warn!(trouble = trouble.word(), "redis can't be used"),
-            None if before.seen => info!("redis can be used again"),
             None => info!("redis answers"),
         }
         metrics::redis_up(trouble.is_none());
@@ -108,6 +102,8 @@ impl Status {
 
 #[cfg(test)]
 mod tests {
+    use fred::error::ErrorKind;
+
     use super::*;
 
     #[test]
