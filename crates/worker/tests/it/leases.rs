@@ -134,3 +134,27 @@ async fn a_worker_with_another_number_of_shards_does_not_serve() {
     let refused = crate::support::Worker::start(&other, other.redis.url(), "", "").ended().await;
     assert!(refused.is_err());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_break_all_the_time_cost_no_answer() {
+    let stage = Stage::set().await;
+    stage.gateway.hold(true);
+    let worker = stage.worker("", "").await;
+    let mut spots = Vec::new();
+    for at in 0..300 {
+        spots.push(stage.submit(&format!("a{at}"), "{}").await);
+    }
+    stage.arrivals(64).await;
+    stage.gateway.hold(false);
+    let result = &spots[0].shard.result;
+    eventually("all have ended", 3 * SOON, async || {
+        stage.redis.command(&["CLIENT", "KILL", "TYPE", "normal"]).await;
+        let ended = stage.redis.command(&["HLEN", result]).await.int();
+        if ended == Some(300) { Ok(()) } else { Err(format!("{ended:?}")) }
+    })
+    .await;
+    for spot in &spots {
+        assert_eq!(stage.record(spot).await.outcome, Outcome::Answered);
+    }
+    worker.stop().await.unwrap();
+}
