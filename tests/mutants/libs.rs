@@ -21,7 +21,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     of("settle", "lib/ending.lua", "a lane counts the ended", "  count_lane(batch.lanes, lane, -1, #record)\n", ""),
     of("settle", "lib/ending.lua", "a record's bytes are not counted", "  batch.bytes = batch.bytes + #record\n", ""),
     of("settle", "lib/ending.lua", "a record does not tell when it ended", ".. struct.pack('>I8', batch.now)\n", ".. ticket:sub(67, 74)\n"),
-    of("settle", "lib/ending.lua", "nobody is told of the end", "  redis.call('SPUBLISH', keys.ended, table.concat(batch.told))\n", ""),
+    of("settle", "lib/ending.lua", "nobody is told of the end", "  redis.pcall('SPUBLISH', keys.ended, table.concat(batch.told))\n", ""),
     of("settle", "lib/ending.lua", "the policy's retention is ignored", "(tonumber(policy[at]) or UNDECLARED_RETENTION)", "UNDECLARED_RETENTION"),
     of("settle", "lib/ending.lua", "the dead are kept as long as the finished", "(tonumber(policy[at]) or UNDECLARED_RETENTION)", "(tonumber(policy[1]) or UNDECLARED_RETENTION)"),
     of("settle", "lib/ending.lua", "records are not written", "  flush('HSET', keys.result, batch.results)\n", ""),

@@ -75,6 +75,7 @@ for home, handles in pairs(removed) do
   flush('ZREM', keys[home], handles)
 end
 if #told > 0 then
-  redis.call('SPUBLISH', keys.cancel, table.concat(told))
+  -- A hint must not fail what it tells of: who may not use channels is told by renew.
+  redis.pcall('SPUBLISH', keys.cancel, table.concat(told))
 end
 return answers

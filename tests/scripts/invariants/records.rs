@@ -1,9 +1,10 @@
 //! 2: one terminal record a generation, published by the script that ends it.
 
 use holdfast_core::{
+    Redis,
     model::{Fence, Handle, Home, Outcome},
-    redis::{Message, Subscriber},
-    script::{CancelReply, SettleKind, SettleReply},
+    redis::{Message, Options, Subscriber},
+    script::{CancelReply, RenewReply, SettleKind, SettleReply},
 };
 use tokio::time::timeout;
 
@@ -131,6 +132,33 @@ async fn each_end_is_told_once_on_the_channel_and_each_cancel_to_the_one_who_run
     let b = shard.accept(&Item::new("b")).await;
     shard.cancel(b).await;
     assert_eq!(next().await, ended(b));
+}
+
+#[tokio::test]
+async fn who_may_tell_nobody_of_an_end_ends_all_the_same() {
+    let mut shard = Shard::start().await;
+    // What ACL SETUSER gives without a word about channels: none.
+    let rules = ["on", "nopass", "resetchannels", "~hf1:*", "+@all"];
+    let mut words: Vec<&dyn AsRef<[u8]>> = vec![&"ACL", &"SETUSER", &"mute"];
+    words.extend(rules.iter().map(|rule| rule as &dyn AsRef<[u8]>));
+    shard.tell(&words).await;
+    let may = shard.tell(&[&"ACL", &"DRYRUN", &"mute", &"SPUBLISH", &shard.keys.ended, &"x"]).await;
+    assert_ne!(may.text(), Some("OK"));
+    let url = shard.server.url().replace("redis://", "redis://mute:any@");
+    shard.redis = Redis::open(Options::new(url)).unwrap();
+    for (number, (end, outcome)) in ENDS.into_iter().enumerate() {
+        let (fence, handle) = at_the_brink(&shard, &format!("r{number}")).await;
+        try_to_end(&shard, fence, handle, end).await;
+        assert_eq!(shard.outcome(handle.key()).await, outcome, "{end:?}");
+        shard.assert_whole().await;
+    }
+    let waits = shard.accept(&Item::new("waits")).await;
+    assert_eq!(shard.cancel(waits).await, CancelReply::Cancelled);
+    assert_eq!(shard.cancel(waits).await, CancelReply::Ended(Outcome::Cancelled));
+    let (fence, runs) = shard.running(&Item::new("runs")).await;
+    assert_eq!(shard.cancel(runs).await, CancelReply::Asked);
+    assert!(matches!(shard.renew(fence, runs).await, RenewReply::Cancel(_)));
+    shard.assert_whole().await;
 }
 
 #[tokio::test]

@@ -9,9 +9,10 @@ use fred::{
     types::Value,
 };
 use tokio::{sync::broadcast::error::RecvError, time::sleep};
-use tracing::debug;
+use tracing::warn;
 
 use super::{OpenError, Redis};
+use crate::{StoreError, error::Refusal};
 
 /// How long to wait before a subscription that failed is tried again.
 const AGAIN: Duration = Duration::from_millis(250);
@@ -37,6 +38,8 @@ pub struct Subscriber {
     messages: tokio::sync::broadcast::Receiver<fred::types::Message>,
     connections: tokio::sync::broadcast::Receiver<fred::types::config::Server>,
     subscribed: bool,
+    /// It was said that our user has no right to.
+    denied: bool,
 }
 
 impl Subscriber {
@@ -45,7 +48,7 @@ impl Subscriber {
         let client = redis.options.subscriber()?;
         let (messages, connections) = (client.message_rx(), client.reconnect_rx());
         drop(client.connect());
-        Ok(Self { client, channels, messages, connections, subscribed: false })
+        Ok(Self { client, channels, messages, connections, subscribed: false, denied: false })
     }
 
     /// The next message. May be dropped and called again.
@@ -76,10 +79,17 @@ impl Subscriber {
     }
 
     /// Channels may lie on several nodes: one call each, until each has been taken.
-    async fn subscribe(&self) {
+    async fn subscribe(&mut self) {
         for channel in &self.channels {
             while let Err(error) = self.client.ssubscribe(channel.as_str()).await {
-                debug!(%error, "not subscribed yet");
+                let denied =
+                    StoreError::new("ssubscribe", error).refusal() == Some(Refusal::Denied);
+                if denied && !self.denied {
+                    self.denied = true;
+                    warn!(
+                        "redis does not let this user subscribe: ends and cancels are seen by polling only"
+                    );
+                }
                 sleep(AGAIN).await;
             }
         }
