@@ -4,8 +4,8 @@
 //!
 //! # Reading order
 //!
-//! [`Config`], then [`Reclaimer`]: a pass over every shard each `reclaimer.every`; [`queues`] finds the
-//! shards, [`upkeep`] does the work of one, [`gauges`] tells how much is where.
+//! [`Config`], then [`Reclaimer`]: a pass over every shard each `reclaimer.every`; `queues` finds the
+//! shards, `upkeep` does the work of one, `gauges` tells how much is where.
 
 mod config;
 mod gauges;
