@@ -34,6 +34,9 @@ use status::Status;
 /// How many calls may wait for Redis at once. More are refused at once: a queue in memory would outlive its callers.
 const CALLS_AT_ONCE: usize = 4096;
 
+/// How long a call may take that carries more than others.
+const LARGE_CALL: Duration = Duration::from_secs(60);
+
 /// A connection to Redis that survives it. Clones share it.
 #[derive(Clone)]
 pub struct Redis {
@@ -62,6 +65,13 @@ impl Redis {
     /// A second connection with the same settings, for a thread of its own.
     pub fn another(&self) -> Result<Self, OpenError> {
         Self::open(Options::clone(&self.options))
+    }
+
+    /// A second connection with the same settings, for what is large: a call may take up to a minute there, and holds up
+    /// none but its like.
+    pub fn for_large(&self) -> Result<Self, OpenError> {
+        let command_timeout = self.options.command_timeout.max(LARGE_CALL);
+        Self::open(Options { command_timeout, ..Options::clone(&self.options) })
     }
 
     /// Whether keys are spread over nodes by their hash tags.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use holdfast_core::clock::ClockWatch;
 use holdfast_core::model::{Fence, Handle, Key, Session, Ticket, Undecodable};
 use holdfast_core::script::{self, ClaimReply, Claimed, Lease, MAX_BYTES, Requests};
-use holdfast_core::{Chain, Redis, StoreError, metrics};
+use holdfast_core::{Chain, StoreError, metrics};
 use holdfast_runtime::Seldom;
 use tracing::{error, warn};
 
@@ -17,6 +17,7 @@ use crate::held::{Claim, Held};
 use crate::pause::before_repeat;
 use crate::queue::{Queue, Shard};
 use crate::slots::{Brought, Offer};
+use crate::store::Store;
 use crate::told;
 
 /// A request that is to be dispatched.
@@ -49,7 +50,7 @@ pub(crate) struct Answered {
 
 /// Claims for one worker session.
 pub(crate) struct Claimer {
-    pub(crate) redis: Redis,
+    store: Store,
     pub(crate) lease: Duration,
     pub(crate) held: Arc<Held>,
     pub(crate) queues: Arc<[Arc<Queue>]>,
@@ -63,7 +64,7 @@ pub(crate) struct Claimer {
 impl Claimer {
     /// A new session.
     pub(crate) fn new(
-        redis: Redis,
+        store: Store,
         lease: Duration,
         held: Arc<Held>,
         queues: Arc<[Arc<Queue>]>,
@@ -72,7 +73,7 @@ impl Claimer {
         let (session, calls) = (Session::random(), AtomicU64::new(0));
         let clocks = shards.iter().map(|_| Mutex::default()).collect();
         let warnings = Seldom::new(Duration::from_secs(10));
-        Self { redis, lease, held, queues, shards, session, calls, clocks, warnings }
+        Self { store, lease, held, queues, shards, session, calls, clocks, warnings }
     }
 
     /// The name of this process in every fence.
@@ -134,7 +135,7 @@ impl Claimer {
         let (mut pauses, mut may_have_run) = (Pauses::default(), false);
         loop {
             let sent = Instant::now();
-            let err = match claim.run(&self.redis).await {
+            let err = match claim.run(&self.store.usual).await {
                 Ok(ClaimReply::Claimed(claimed)) => {
                     let answered = Instant::now();
                     self.sight(offer.shard, claimed.now, answered);
@@ -179,9 +180,11 @@ impl Claimer {
         let handles = held.iter().map(|(_, lease)| lease.handle);
         let keys: Vec<Key> = handles.map(|handle: Handle| handle.key()).collect();
         let requests = Requests { shard: &self.shards[shard].keys, keys: &keys };
+        let sizes = held.iter().filter_map(|(_, lease)| lease.ticket.as_ref().ok());
+        let redis = self.store.carrying(sizes.map(|ticket| ticket.body_size as usize).sum());
         let mut pauses = Pauses::default();
         loop {
-            match requests.run(&self.redis).await {
+            match requests.run(redis).await {
                 Ok(requests) => return requests,
                 Err(err) => self.warn(&err),
             }

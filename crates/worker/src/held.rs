@@ -41,6 +41,8 @@ struct Leases {
 struct Entry {
     /// Counted from when the last accepted claim or renewal was sent: later, it may be another's.
     sure_until: Instant,
+    /// A renewal was refused: by the word of Redis it is not ours, or will not be in no time.
+    refused: bool,
     /// A settle is under way: only its answer says what became of the lease.
     settling: bool,
     stop: watch::Sender<Option<Stop>>,
@@ -63,7 +65,8 @@ impl Held {
     ) -> Claim {
         let (stop, stopped) = watch::channel(None);
         let mut leases = self.lock();
-        leases.shards[shard].insert(owner, Entry { sure_until, settling: false, stop });
+        leases.shards[shard]
+            .insert(owner, Entry { sure_until, refused: false, settling: false, stop });
         self.count(&mut leases, shard, 1);
         Claim { shard, owner, stopped, held: Arc::clone(self) }
     }
@@ -82,7 +85,8 @@ impl Held {
 
     /// A renewal was refused.
     pub(crate) fn lost(&self, shard: usize, owner: &(Fence, Handle)) {
-        if let Some(entry) = self.lock().shards[shard].get(owner) {
+        if let Some(entry) = self.lock().shards[shard].get_mut(owner) {
+            entry.refused = true;
             entry.lost();
         }
     }
@@ -176,6 +180,12 @@ impl Claim {
         *self.stopped.borrow() == Some(Stop::Lost) || until.is_none_or(|it| it <= Instant::now())
     }
 
+    /// Whether a renewal of it was refused. A settle that is unanswered then has been done, or can't be.
+    pub(crate) fn is_refused(&self) -> bool {
+        let leases = self.held.lock();
+        leases.shards[self.shard].get(&self.owner).is_none_or(|entry| entry.refused)
+    }
+
     /// From now on only the answer to its settle says what became of it.
     pub(crate) fn settling(&self) {
         if let Some(entry) = self.held.lock().shards[self.shard].get_mut(&self.owner) {
@@ -260,6 +270,18 @@ mod tests {
         held.lost(0, &owner(1));
         held.expire(Instant::now());
         assert_eq!(stop_of(&claim), None);
+    }
+
+    #[test]
+    fn only_a_renewal_that_is_refused_tells_that_a_settle_need_not_be_repeated() {
+        let held = held();
+        let claim = held.hold(0, owner(1), Instant::now());
+        claim.settling();
+        held.expire(Instant::now());
+        held.lost(0, &owner(2));
+        assert!(!claim.is_refused(), "our own clock says nothing of the settle");
+        held.lost(0, &owner(1));
+        assert!(claim.is_refused());
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@
 //!   `backoff`: these three, and `slots`, are pure.
 //! - `settler` ends attempts, many in one call; `told` counts and logs them.
 //! - `held` knows what this process owns; `renewer` prolongs it on a thread of its own.
-//! - `bell` and `cancels` listen for hints; `files` rereads credentials and certificates.
+//! - `store` has the connections; `bell` and `cancels` listen for hints; `files` rereads credentials and certificates.
 
 mod attempt;
 mod backoff;
@@ -28,6 +28,7 @@ mod renewer;
 mod service;
 mod settler;
 mod slots;
+mod store;
 mod told;
 mod worker;
 

@@ -14,6 +14,7 @@ use crate::cancels::Cancels;
 use crate::claimer::Claimer;
 use crate::held::Held;
 use crate::queue::{self, Queue, Shard};
+use crate::store::Store;
 use crate::worker::Worker;
 use crate::{Config, files};
 
@@ -36,8 +37,9 @@ pub fn spawn(services: &mut Services, redis: Redis, config: Config) -> Result<()
     let shards: Arc<[Shard]> = queue::shards(&config.queues).into();
     let names: Vec<QueueName> = config.queues.iter().map(|queue| queue.name.clone()).collect();
     let held = Held::new(names, shards.iter().map(|shard| shard.queue).collect());
+    let store = Store::open(redis.clone())?;
     let claimer = Arc::new(Claimer::new(
-        redis.clone(),
+        store.clone(),
         config.lease,
         Arc::clone(&held),
         Arc::clone(&queues),
@@ -45,10 +47,10 @@ pub fn spawn(services: &mut Services, redis: Redis, config: Config) -> Result<()
     ));
     let cancels = Cancels::open(&redis, &shards, Arc::clone(&held))?;
     let told = row(&config);
-    let declaring = Declaring::new(redis.clone(), &config.declared, services.health().part(PART))
+    let declaring = Declaring::new(redis, &config.declared, services.health().part(PART))
         .with_worker(claimer.session(), told);
     let worker = Worker {
-        redis,
+        store,
         claimer,
         held,
         queues: Arc::clone(&queues),

@@ -1,5 +1,5 @@
 //! Ends attempts: one writer a shard, which sends at once what comes alone and gathers what comes
-//! while it waits for an answer.
+//! while it waits for an answer; and one beside it for what is large.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +16,13 @@ use tracing::{error, warn};
 use crate::backoff::Pauses;
 use crate::held::Claim;
 use crate::pause::before_repeat;
+use crate::store::{Store, is_large};
 use crate::told;
 
 /// An attempt that is to be ended.
 struct Job {
     /// Held, and so renewed, until Redis has answered.
-    _claim: Claim,
+    claim: Claim,
     item: SettleItem,
     /// Dropped when it is over.
     _done: oneshot::Sender<()>,
@@ -29,9 +30,15 @@ struct Job {
 
 /// Where attempts are brought to be ended. Clones share the writers.
 #[derive(Clone)]
-pub(crate) struct Settler(Arc<[mpsc::Sender<Job>]>);
+pub(crate) struct Settler(Arc<[Ways]>);
 
-/// The writer of one shard.
+/// The ways to the writers of a shard: what is large has one of its own.
+struct Ways {
+    usual: mpsc::Sender<Job>,
+    large: mpsc::Sender<Job>,
+}
+
+/// A writer of one shard.
 pub(crate) struct Writer {
     redis: Redis,
     keys: ShardKeys,
@@ -41,16 +48,21 @@ pub(crate) struct Writer {
     warnings: Seldom,
 }
 
-/// A writer for each shard, and the way to them.
-pub(crate) fn open(redis: &Redis, shards: &[ShardKeys]) -> (Settler, Vec<Writer>) {
-    let writer = |keys: &ShardKeys| {
+/// The writers of each shard, and the way to them.
+pub(crate) fn open(store: &Store, shards: &[ShardKeys]) -> (Settler, Vec<Writer>) {
+    let mut writers = Vec::new();
+    let mut writer = |redis: &Redis, keys: &ShardKeys| {
         let (sender, jobs) = mpsc::channel(MAX_ITEMS);
         let warnings = Seldom::new(Duration::from_secs(10));
         let (redis, keys) = (redis.clone(), keys.clone());
-        (sender, Writer { redis, keys, jobs, next: None, warnings })
+        writers.push(Writer { redis, keys, jobs, next: None, warnings });
+        sender
     };
-    let (senders, writers): (Vec<_>, Vec<_>) = shards.iter().map(writer).unzip();
-    (Settler(senders.into()), writers)
+    let ways = shards
+        .iter()
+        .map(|keys| Ways { usual: writer(&store.usual, keys), large: writer(&store.large, keys) });
+    let settler = Settler(ways.collect());
+    (settler, writers)
 }
 
 impl Settler {
@@ -59,8 +71,9 @@ impl Settler {
         claim.settling();
         let (fence, handle) = claim.owner;
         let (done, over) = oneshot::channel();
-        let (shard, item) = (claim.shard, SettleItem { fence, handle, kind });
-        if self.0[shard].send(Job { _claim: claim, item, _done: done }).await.is_ok() {
+        let (ways, item) = (&self.0[claim.shard], SettleItem { fence, handle, kind });
+        let way = if is_large(item.size()) { &ways.large } else { &ways.usual };
+        if way.send(Job { claim, item, _done: done }).await.is_ok() {
             // Never sent, only dropped: either way it is over.
             let _ = over.await;
         }
@@ -100,43 +113,46 @@ impl Writer {
         let mut groups = vec![group];
         while let Some(mut group) = groups.pop() {
             let items: Vec<SettleItem> = group.iter().map(|job| job.item.clone()).collect();
-            match self.send(&items).await {
-                Ok(replies) => {
-                    for (item, reply) in items.iter().zip(replies) {
-                        told::settled(&self.keys, item, reply);
-                    }
-                }
+            match self.send(&items, &group).await {
+                Ok(replies) => self.tell(&items, replies),
                 Err(err) if group.len() > 1 => {
                     warn!(error = %Chain(&err), items = group.len(), "a group to settle fails: halving it");
                     let half = group.split_off(group.len() / 2);
                     groups.extend([half, group]);
                 }
-                Err(err) => self.bury(items, &err).await,
+                Err(err) => self.bury(items, &group, &err).await,
             }
         }
     }
 
     /// Buries what can't be settled as it was meant. If even that fails, the lease is left to lapse:
     /// its claim is dropped, and with it the renewal.
-    async fn bury(&self, mut items: Vec<SettleItem>, why: &StoreError) {
+    async fn bury(&self, mut items: Vec<SettleItem>, group: &[Job], why: &StoreError) {
         for item in &mut items {
             error!(error = %Chain(why), handle = %item.handle, "can't be settled: burying it");
             let failure = Failure { code: FailureCode::Internal, status: 0 };
             let outcome = Outcome::Unusable;
             item.kind = SettleKind::Bury { outcome, failure, answer: None };
         }
-        match self.send(&items).await {
-            Ok(replies) => {
-                for (item, reply) in items.iter().zip(replies) {
-                    told::settled(&self.keys, item, reply);
-                }
-            }
+        match self.send(&items, group).await {
+            Ok(replies) => self.tell(&items, replies),
             Err(err) => error!(error = %Chain(&err), "can't be buried: left to lapse"),
         }
     }
 
-    /// Sends a group until Redis has answered. An error: it refuses this very group.
-    async fn send(&self, items: &[SettleItem]) -> Result<Vec<SettleReply>, StoreError> {
+    fn tell(&self, items: &[SettleItem], replies: Vec<SettleReply>) {
+        for (item, reply) in items.iter().zip(replies) {
+            told::settled(&self.keys, item, reply);
+        }
+    }
+
+    /// Sends a group until Redis has answered, or has said by renewals that nothing of it is ours any
+    /// more: then there is no reply. An error: it refuses this very group.
+    async fn send(
+        &self,
+        items: &[SettleItem],
+        group: &[Job],
+    ) -> Result<Vec<SettleReply>, StoreError> {
         let settle = Settle { shard: &self.keys, items };
         let mut pauses = Pauses::default();
         loop {
@@ -151,6 +167,10 @@ impl Writer {
                         warn!(error = %Chain(&err), held_back, "no answer to a settle yet");
                     }
                 }
+            }
+            if group.iter().all(|job| job.claim.is_refused()) {
+                warn!(items = items.len(), "no answer to a settle, and its leases are over");
+                return Ok(Vec::new());
             }
             before_repeat(&mut pauses).await;
         }

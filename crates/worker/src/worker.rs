@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_core::Redis;
 use holdfast_core::keys::ShardKeys;
 use rand::RngExt;
 use tokio::sync::{mpsc, watch};
@@ -21,6 +20,7 @@ use crate::queue::{Queue, Shard};
 use crate::renewer::{Plan, Renewing, StartError};
 use crate::settler::{self, Settler};
 use crate::slots::Slots;
+use crate::store::Store;
 
 /// How long a shard is left alone if nothing calls for it: somewhere in here, so that many workers
 /// don't look all at once.
@@ -52,7 +52,7 @@ pub(crate) enum Broken {
 
 /// A worker process, without what stands around it.
 pub(crate) struct Worker {
-    pub(crate) redis: Redis,
+    pub(crate) store: Store,
     pub(crate) claimer: Arc<Claimer>,
     pub(crate) held: Arc<Held>,
     pub(crate) queues: Arc<[Arc<Queue>]>,
@@ -73,7 +73,7 @@ impl Worker {
         let (held, shards) = (Arc::clone(&self.held), Arc::clone(&self.shards));
         let plan = Plan { held, shards, lease, every: self.renew };
         // Dropped after the drain, so that no lease lapses meanwhile.
-        let renewing = Renewing::start(self.redis.clone(), plan).await?;
+        let renewing = Renewing::start(self.store.usual.clone(), plan).await?;
         let mut desk = Desk::open(&self)?;
         let worked = desk.work(&self, &renewing, &stop).await;
         desk.finish(&self).await;
@@ -104,11 +104,11 @@ impl Desk {
         let limits = worker.limits.iter().copied();
         let slots = Slots::new(worker.concurrency, limits, &queue_of, Instant::now());
         let keys: Vec<ShardKeys> = worker.shards.iter().map(|shard| shard.keys.clone()).collect();
-        let (settler, writers) = settler::open(&worker.redis, &keys);
+        let (settler, writers) = settler::open(&worker.store, &keys);
         let (room, seen) = watch::channel(vec![false; keys.len()].into());
         let (rings, rang) = mpsc::channel(keys.len().max(1));
         let mut waiters = JoinSet::new();
-        for waiter in Waiter::open(&worker.redis, &worker.shards)? {
+        for waiter in Waiter::open(&worker.store.usual, &worker.shards)? {
             waiters.spawn(waiter.run(seen.clone(), rings.clone()));
         }
         Ok(Self {
@@ -172,7 +172,7 @@ impl Desk {
     fn token(&mut self, worker: &Worker, rang: Rang) {
         if !self.slots.rang(rang.shard) {
             let keys = worker.shards[rang.shard].keys.clone();
-            self.tokens.spawn(bell::put_back(worker.redis.clone(), keys));
+            self.tokens.spawn(bell::put_back(worker.store.usual.clone(), keys));
         }
         self.heard.push(rang);
     }

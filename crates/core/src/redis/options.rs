@@ -58,6 +58,9 @@ pub enum OpenError {
     Client,
 }
 
+/// The longest that one try to connect may take, however long a call may.
+const CONNECT: Duration = Duration::from_secs(10);
+
 impl Options {
     /// Options with no user, no files, and a limit of 2 s a call.
     pub fn new(url: impl Into<String>) -> Self {
@@ -121,7 +124,7 @@ impl Options {
 
 fn limited(builder: &mut Builder, limit: Duration) {
     builder.with_connection_config(|connection| {
-        connection.connection_timeout = limit;
+        connection.connection_timeout = limit.min(CONNECT);
         connection.internal_command_timeout = limit;
         // The default of 3 runs a script again when its reply is lost.
         connection.max_command_attempts = 1;
