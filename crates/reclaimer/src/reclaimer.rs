@@ -146,10 +146,10 @@ async fn look(redis: Redis, shard: ShardKeys, mut clock: ClockWatch, lease: Dura
     };
     let reclaimed = note("reclaim", upkeep::reclaim(&redis, &shard).await);
     note("promote", upkeep::promote(&redis, &shard).await);
-    let (mut leapt, mut depth) = (false, None);
+    let (mut leapt, mut depth, asked) = (false, None, Instant::now());
     match (Depth { shard: &shard }).run(&redis).await {
         Ok(seen) => {
-            leapt = clock.sight(seen.now, Instant::now(), lease);
+            leapt = clock.sight(seen.now, asked, Instant::now(), lease);
             depth = Some(seen);
         }
         Err(err) => {

@@ -138,7 +138,7 @@ impl Claimer {
             let err = match claim.run(&self.store.usual).await {
                 Ok(ClaimReply::Claimed(claimed)) => {
                     let answered = Instant::now();
-                    self.sight(offer.shard, claimed.now, answered);
+                    self.sight(offer.shard, claimed.now, sent, answered);
                     return Some((claimed, sent, answered));
                 }
                 Ok(ClaimReply::Stale) => {
@@ -159,8 +159,8 @@ impl Claimer {
     }
 
     /// Takes a sight of the clock of Redis: what would end by a clock that leapt must rest.
-    fn sight(&self, shard: usize, redis_ms: u64, seen: Instant) {
-        if self.clock(shard).sight(redis_ms, seen, self.lease) {
+    fn sight(&self, shard: usize, redis_ms: u64, asked: Instant, seen: Instant) {
+        if self.clock(shard).sight(redis_ms, asked, seen, self.lease) {
             metrics::clock_skipped("claim");
             let queue = self.shards[shard].keys.queue.as_str();
             error!(
