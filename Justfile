@@ -16,6 +16,10 @@ lint:
 cases:
     CASES_FULL=1 cargo test -p holdfast-tests --test cases
 
+# Real processes, measured: `just bench pickup`, or `just bench pickup --output json`.
+bench NAME *ARGS:
+    cargo bench -p holdfast-tests --bench bench -- {{NAME}} {{ARGS}}
+
 # The roles as processes, one killed, another frozen, and a ledger.
 demo *ARGS:
     cargo run --release --bin holdfast -- demo {{ARGS}}

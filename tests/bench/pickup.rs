@@ -1,0 +1,87 @@
+//! What the queue costs: the way of one request through an idle system, and the rate of a full one.
+//!
+//! `idle` and `drain` measure, each beside its floor, in rounds; `report` adds up and tells.
+
+mod drain;
+mod idle;
+mod report;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::Output;
+use crate::gateway::Gateway;
+use crate::machine::{self, Machine};
+use crate::stage::Stage;
+use report::Report;
+
+/// How often all of it is repeated.
+const ROUNDS: usize = 3;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How the figures are printed
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    /// How many samples of each kind a round of the idle system takes
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(10..))]
+    samples: u32,
+    /// How many requests a round drains
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(100..=100_000))]
+    requests: u32,
+    /// The worker's concurrency, and that of the bare loop
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    concurrency: u16,
+    /// The rest before each sample of the idle system, in ms
+    #[arg(long, value_name = "MS", default_value_t = 5)]
+    rest: u64,
+}
+
+/// Measures, and prints the figures. The exit code says whether the target is met.
+pub(crate) async fn run(args: &Args) -> ExitCode {
+    let load_before = machine::load();
+    let gateway = Gateway::start();
+    let stage = Stage::set(&gateway.url(), args.concurrency.into()).await;
+    let machine = Machine::look(&stage.redis).await;
+
+    let worker = stage.worker().await;
+    let rest = Duration::from_millis(args.rest);
+    let plan = idle::Plan { stage: &stage, gateway: &gateway, rest, samples: args.samples };
+    let mut idle = Vec::new();
+    for round in 1..=ROUNDS {
+        eprintln!("idle, round {round} of {ROUNDS}: {} samples of each kind", args.samples);
+        idle.push(plan.round(round).await);
+    }
+    stage.end(worker).await;
+
+    let plan = drain::Plan {
+        stage: &stage,
+        gateway: &gateway,
+        requests: args.requests.into(),
+        concurrency: args.concurrency.into(),
+    };
+    let mut drain = Vec::new();
+    for round in 1..=ROUNDS {
+        eprintln!("drain, round {round} of {ROUNDS}: {} requests", args.requests);
+        drain.push(plan.round(round).await);
+    }
+
+    let load = [load_before, machine::load()];
+    let report = Report::new(machine, load, args.concurrency, idle, drain);
+    println!("{}", report.told(args.output));
+    if report.is_within_target() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A small chat request that is like no other.
+fn payload(id: &str) -> String {
+    format!(
+        r#"{{"model":"stand-in","max_tokens":64,"temperature":0.2,"messages":[{{"role":"system","content":"You answer in one sentence."}},{{"role":"user","content":"Request {id}: why is the sky blue at noon and red in the evening?"}}]}}"#
+    )
+}
+
+/// The same as a submit.
+fn item(id: &str) -> String {
+    format!(r#"{{"id":"{id}","timeout":"1h","payload":{}}}"#, payload(id))
+}
+
+const JSON: &[(&str, &str)] = &[("content-type", "application/json")];

@@ -1,0 +1,107 @@
+//! An idle system: from a submit to its arrival at the gateway.
+//!
+//! The floor is what any queue over Redis must do: wake a sleeper by BLPOP, and make one call over HTTP. Both are
+//! measured with clients of a few lines, by turns with the real thing and after the same rest.
+
+use std::time::{Duration, Instant};
+
+use holdfast_testkit::Client;
+use serde::Serialize;
+use tokio::time::sleep;
+
+use super::{JSON, item, payload};
+use crate::gateway::Gateway;
+use crate::stage::Stage;
+use crate::times::Times;
+
+/// A list of the bench's own.
+const LIST: &str = "bench-bell";
+/// What comes first is slower on every side: connections are made, caches are cold.
+const WARM_UP: u32 = 50;
+
+/// What is needed to measure.
+pub(super) struct Plan<'a> {
+    pub(super) stage: &'a Stage,
+    pub(super) gateway: &'a Gateway,
+    /// How long the system is left alone before each sample.
+    pub(super) rest: Duration,
+    pub(super) samples: u32,
+}
+
+/// The samples of a round, in microseconds.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Round {
+    /// From before RPUSH on one connection until BLPOP is answered on another.
+    pub(super) bell: Times,
+    /// One POST straight to the gateway and its answer.
+    pub(super) http: Times,
+    /// From before the submit until the gateway has the call.
+    pub(super) pickup: Times,
+    /// The submit until its 202.
+    pub(super) submit: Times,
+}
+
+impl Plan<'_> {
+    pub(super) async fn round(&self, round: usize) -> Round {
+        let port = self.stage.redis.port();
+        let (sleeper, ringer) = (Client::new(port), Client::new(port));
+        let mut measured = Round::default();
+        for sample in 0..WARM_UP + self.samples {
+            if sample == WARM_UP {
+                measured = Round::default();
+            }
+            let id = format!("idle-{round}-{sample}");
+            measured.bell.push(self.bell(&sleeper, &ringer).await);
+            measured.http.push(self.http(&id).await);
+            let (pickup, submit) = self.pickup(&id).await;
+            measured.pickup.push(pickup);
+            measured.submit.push(submit);
+        }
+        measured
+    }
+
+    async fn bell(&self, sleeper: &Client, ringer: &Client) -> Duration {
+        let woken = async {
+            let token = sleeper.command(&["BLPOP", LIST, "0"]).await;
+            assert!(token.array().is_some(), "no token: {token:?}");
+            Instant::now()
+        };
+        let rung = async {
+            sleep(self.rest).await;
+            let began = Instant::now();
+            assert_eq!(ringer.command(&["RPUSH", LIST, "1"]).await.int(), Some(1));
+            began
+        };
+        let (woken, began) = tokio::join!(woken, rung);
+        woken - began
+    }
+
+    async fn http(&self, id: &str) -> Duration {
+        let (url, payload) = (self.gateway.url() + "/v1/chat/completions", payload(id));
+        sleep(self.rest).await;
+        let began = Instant::now();
+        let answer = self.stage.http.request("POST", &url, JSON, payload).await;
+        let took = began.elapsed();
+        assert_eq!(answer.status, 200);
+        took
+    }
+
+    /// Until the gateway has the call, by its own journal, and until the 202.
+    async fn pickup(&self, id: &str) -> (Duration, Duration) {
+        let (before, item) = (self.gateway.counts(), item(id));
+        sleep(self.rest).await;
+        let began = Instant::now();
+        let arrived = async {
+            self.gateway.until(|counts| counts.arrived > before.arrived).await;
+            self.gateway.last_arrival().duration_since(began)
+        };
+        let submitted = async {
+            let answer = self.stage.http.request("POST", &self.stage.submit_url, JSON, item).await;
+            assert_eq!(answer.status, 202, "{}", answer.text());
+            began.elapsed()
+        };
+        let took = tokio::join!(arrived, submitted);
+        self.gateway.until(|counts| counts.given > before.given).await;
+        took
+    }
+}
