@@ -45,9 +45,11 @@ pub use submit::{FullOf, Submission, Submit, SubmitReply};
 pub use sweep::{Sweep, SweepReply};
 
 use crate::{
-    Redis, StoreError, metrics,
+    Redis, StoreError,
+    error::first_word,
+    metrics,
     model::{Handle, Home, Outcome},
-    redis::slot_of,
+    redis::{CallError, slot_of},
 };
 
 /// The most items one call may carry: with these a script stays near 2 ms of Redis time.
@@ -57,6 +59,14 @@ pub const MAX_BYTES: usize = 1 << 20;
 
 /// The command that runs a script.
 pub(crate) const RUN: &str = "EVALSHA";
+
+/// The same with the whole text, which nobody can have made the server forget.
+const RUN_TEXT: &str = "EVAL";
+
+/// Whether the server does not know the script: then nothing ran.
+fn is_unknown(answer: &Result<Value, CallError>) -> bool {
+    matches!(answer, Err(CallError::Redis(error)) if first_word(error) == "NOSCRIPT")
+}
 
 /// What every script may use, put behind its flag line.
 const SHARED: [&str; 5] = [
@@ -144,25 +154,13 @@ impl<const K: usize, const H: usize, const W: usize> Script<K, H, W> {
     ) -> Result<Vec<R>, StoreError> {
         let started = Instant::now();
         let slot = Some(slot_of(keys[0]));
-        let (text, sha1) = self.whole();
+        let (_, sha1) = self.whole();
         let mut words: Vec<Value> = Vec::with_capacity(2 + K + H + W * rows.len());
         words.extend([sha1.as_str().into(), (K as i64).into()]);
         words.extend(keys.map(Value::from));
         words.extend(head.into_iter().chain(rows.into_iter().flatten()).map(Value::Bytes));
 
-        let answer =
-            match redis.call(RUN, slot, words.clone()).await.map_err(|err| err.named(self.name)) {
-                Err(StoreError::Refused { source, .. })
-                    if source.details().starts_with("NOSCRIPT") =>
-                {
-                    redis
-                        .call("SCRIPT", slot, vec!["LOAD".into(), text.as_str().into()])
-                        .await
-                        .map_err(|err| err.named(self.name))?;
-                    redis.call(RUN, slot, words).await.map_err(|err| err.named(self.name))
-                }
-                answer => answer,
-            };
+        let answer = self.send(redis, slot, words).await.map_err(|err| err.named(self.name));
         metrics::script_ran(self.name, started.elapsed());
 
         let Value::Array(answers) = answer? else {
@@ -177,6 +175,30 @@ impl<const K: usize, const H: usize, const W: usize> Script<K, H, W> {
             })
             .collect();
         replies.ok_or(StoreError::Reply { call: self.name })
+    }
+
+    /// Sends the call. A script that the server does not know is loaded, and the call sent again; should somebody make the
+    /// server forget it in between, its text travels with the call.
+    async fn send(
+        &self,
+        redis: &Redis,
+        slot: Option<u16>,
+        mut words: Vec<Value>,
+    ) -> Result<Value, CallError> {
+        let text = || Value::from(self.whole().0.as_str());
+        let first = redis.call(RUN, slot, words.clone()).await;
+        if !is_unknown(&first) {
+            return first;
+        }
+        redis.call("SCRIPT", slot, vec!["LOAD".into(), text()]).await?;
+        let second = redis.call(RUN, slot, words.clone()).await;
+        if !is_unknown(&second) {
+            return second;
+        }
+        if let Some(sha1) = words.first_mut() {
+            *sha1 = text();
+        }
+        redis.call(RUN_TEXT, slot, words).await
     }
 
     /// Runs a script that gives one answer for all its rows.
