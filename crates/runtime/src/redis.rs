@@ -8,16 +8,13 @@ use std::time::Duration;
 
 use holdfast_core::Redis;
 use holdfast_core::redis::Trouble;
-use holdfast_core::script::registered_queues;
+use holdfast_core::script::{Register, registered_queues};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 /// How long a look is good for, however often somebody asks.
 const REST: Duration = Duration::from_secs(1);
-
-/// The same where Redis answers and refuses writes: a look would be answered and hide that.
-const LONG_REST: Duration = Duration::from_secs(10);
 
 /// What is known of Redis, and the wish to know more.
 #[derive(Clone)]
@@ -51,14 +48,17 @@ impl Watched {
     async fn look(&self) -> std::convert::Infallible {
         loop {
             self.asked.notified().await;
-            let rest = match self.redis.trouble() {
-                Some(Trouble::ReadOnly) => LONG_REST,
-                _ => REST,
-            };
-            sleep(rest).await;
+            sleep(REST).await;
             // A call that every role may make: INFO or PING may be denied to us without harm. The
             // client keeps what came of it.
-            let _ = registered_queues(&self.redis).await;
+            let Ok(queues) = registered_queues(&self.redis).await else { continue };
+            // A read proves no write, and a process with nothing to do makes no other call. This
+            // one says what stands there already.
+            if self.redis.trouble() == Some(Trouble::ReadOnly)
+                && let Some((queue, shards)) = queues.first_key_value()
+            {
+                let _ = Register::Queue(queue, *shards).run(&self.redis).await;
+            }
         }
     }
 }

@@ -52,6 +52,32 @@ async fn a_process_with_nothing_to_do_notices_that_redis_hangs_and_that_it_is_ba
 }
 
 #[tokio::test]
+async fn a_process_with_nothing_to_do_notices_that_writes_are_taken_again() {
+    let server = RedisServer::start().await;
+    let (queue, shards) = ("q".try_into().unwrap(), std::num::NonZeroU32::MIN);
+    let redis = Redis::open(holdfast_core::redis::Options::new(server.url())).unwrap();
+    Register::Queue(&queue, shards).run(&redis).await.unwrap();
+    let watched = Watched::new(redis.clone());
+    let health = Health::default();
+    let probed = watched.clone();
+    health.watch("redis", move || probed.probe());
+    let mut watching = tokio::task::JoinSet::new();
+    watching.spawn(watched.run(CancellationToken::new()));
+    becomes(&health, None).await;
+
+    server.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
+    Register::Queue(&queue, shards).run(&redis).await.unwrap_err();
+    becomes(&health, Some("read-only")).await;
+    // Several looks, each of them answered: reads go well all the time.
+    for _ in 0..30 {
+        assert_eq!(told(&health).as_deref(), Some("read-only"));
+        sleep(REST / 10).await;
+    }
+    server.command(&["CONFIG", "SET", "min-replicas-to-write", "0"]).await;
+    becomes(&health, None).await;
+}
+
+#[tokio::test]
 async fn redis_is_asked_only_when_somebody_asks_us_and_then_seldom() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port()).await;
