@@ -41,12 +41,18 @@ fn outcome(kind: &SettleKind, reply: SettleReply) -> SettleOutcome {
     }
 }
 
-/// The end that this very call gave the request, if it gave one.
+/// The end that this settle gave the request, if it gave one. `already` is what a repeat is told whose first copy was
+/// never answered: that one has ended it, and nobody has counted it.
 fn end(kind: &SettleKind, reply: SettleReply) -> Option<Outcome> {
     match (reply, kind) {
         (SettleReply::Ended(outcome), _) => Some(outcome),
-        (SettleReply::Done, SettleKind::Ack { .. }) => Some(Outcome::Answered),
-        (SettleReply::Done, SettleKind::Bury { outcome, .. }) => Some(*outcome),
+        (SettleReply::Done, SettleKind::Ack { .. }) | (SettleReply::Already(Settled::Ack), _) => {
+            Some(Outcome::Answered)
+        }
+        (
+            SettleReply::Done | SettleReply::Already(Settled::Bury),
+            SettleKind::Bury { outcome, .. },
+        ) => Some(*outcome),
         _ => None,
     }
 }
@@ -76,5 +82,32 @@ fn log(shard: &ShardKeys, item: &SettleItem, reply: SettleReply) {
             debug!(queue, %key, %generation, code, status, ?delay, "to be tried again");
         }
         _ => debug!(queue, %key, %generation, word, ?reply, "settled"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_core::model::Answer;
+
+    use super::*;
+
+    #[test]
+    fn an_end_whose_first_answer_was_lost_is_counted_by_the_repeat() {
+        let ack = SettleKind::Ack { status: 200, answer: Answer::default() };
+        let failure = Failure { code: FailureCode::Connect, status: 0 };
+        let bury = SettleKind::Bury { outcome: Outcome::GaveUp, failure, answer: None };
+        let retry = SettleKind::Retry { delay: std::time::Duration::ZERO, failure };
+        for reply in [SettleReply::Done, SettleReply::Already(Settled::Ack)] {
+            assert_eq!(end(&ack, reply), Some(Outcome::Answered));
+        }
+        for reply in [SettleReply::Done, SettleReply::Already(Settled::Bury)] {
+            assert_eq!(end(&bury, reply), Some(Outcome::GaveUp));
+        }
+        // Buried because nobody could read what became of it: it was answered.
+        assert_eq!(end(&bury, SettleReply::Already(Settled::Ack)), Some(Outcome::Answered));
+        for reply in [SettleReply::Fenced, SettleReply::Gone] {
+            assert_eq!(end(&ack, reply), None);
+        }
+        assert_eq!(end(&retry, SettleReply::Already(Settled::Retry)), None);
     }
 }
