@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::fleet::{Fleet, Role, Setup};
-use crate::pace::{alone, pass, spelled, time};
+use crate::pace::{alone, beside_others, pass, spelled, time};
 use crate::raw_gateway::{Answer, Asked, RawGateway};
 use crate::{aftermath, stage};
 
@@ -57,9 +57,7 @@ async fn a_silence_shorter_than_the_lease_costs_nothing() {
 }
 
 /// The answers come while the lease is still ours, and can't be brought home for longer than it lasts.
-#[tokio::test(flavor = "multi_thread")]
-async fn answers_that_came_in_time_wait_out_a_silence_longer_than_the_lease() {
-    let _alone = alone().await;
+async fn answers_come_in_time() {
     let (fleet, gateway, roles, ids) =
         silent_for(time(25.0), |_| Answer::ok().after(time(8.0))).await;
     let outcomes = aftermath::of(&fleet, &ids, &roles.iter().collect::<Vec<_>>()).await;
@@ -75,9 +73,7 @@ async fn answers_that_came_in_time_wait_out_a_silence_longer_than_the_lease() {
 }
 
 /// The calls last longer than the lease: its holder gives them up by its own clock, and publishes nothing.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_silence_longer_than_the_lease_ends_the_calls_and_each_runs_once_more() {
-    let _alone = alone().await;
+async fn calls_last_longer() {
     let plan = |asked: &Asked<'_>| match asked.earlier {
         0 => Answer::with(200, &[], "\"old\"").after(time(60.0)),
         _ => Answer::with(200, &[], "\"new\""),
@@ -99,4 +95,11 @@ async fn a_silence_longer_than_the_lease_ends_the_calls_and_each_runs_once_more(
         assert_eq!(gateway.arrivals_of(&stage::mark(id)).len(), 2, "dispatches of {id}");
         assert_eq!(fleet.status(id).await["lapses"], 0, "{id} was charged for the outage");
     }
+}
+
+/// Whether the answers are there or not: one record each, and an outage that nobody is charged for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silence_longer_than_the_lease_ends_the_calls_and_each_request_ends_once() {
+    let _shared = beside_others().await;
+    tokio::join!(answers_come_in_time(), calls_last_longer());
 }

@@ -48,7 +48,7 @@ async fn renewals(fleet: &crate::fleet::Fleet, worker: &Role) -> (f64, f64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_without_a_core_of_its_own_keeps_its_leases() {
     let _alone = alone().await;
-    let answer = large(count(20, 1) * 1024 * 1024);
+    let answer = large(count(20, 2) * 1024 * 1024);
     let setup = Setup {
         redis: "command_timeout = \"5s\"".to_owned(),
         worker: stage::worker(REQUESTS, LEASE),
@@ -57,7 +57,7 @@ async fn a_worker_without_a_core_of_its_own_keeps_its_leases() {
     };
     // Held for a moment, so that all of them come at once.
     let (fleet, gateway) =
-        stage::raw(setup, move |_| Answer::raw(answer.clone()).after(Duration::from_secs(2))).await;
+        stage::raw(setup, move |_| Answer::raw(answer.clone()).after(Duration::from_secs(3))).await;
     let core = a_core();
     let busy = ["-c", &core, "sh", "-c", "while :; do :; done"];
     let _competitor = Process::start("taskset", &busy, &[]);

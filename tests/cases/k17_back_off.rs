@@ -17,7 +17,7 @@ const SLACK: Duration = Duration::from_millis(900);
 
 /// How long the gateway refuses. The steps are the project's own and can't be scaled, so a short run sees the first ones.
 fn refused_for() -> Duration {
-    Duration::from_secs(if full() { 50 } else { 6 })
+    Duration::from_secs(if full() { 50 } else { 4 })
 }
 
 /// Each try comes after its step, and no later than it takes.

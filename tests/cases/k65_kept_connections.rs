@@ -12,15 +12,13 @@ use crate::raw_gateway::{Answer, Manners, RawGateway};
 use crate::{aftermath, stage};
 
 /// One request at a time, each as the gateway is about to close the connection of the last.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_connection_closed_as_it_is_used_again_costs_no_request() {
-    let _shared = beside_others().await;
+async fn closed_as_it_is_used_again() {
     let (fleet, gateway) = stage::raw(Setup::default(), |_| Answer::ok()).await;
     let worker = fleet.worker();
     fleet.ready(worker.ops).await;
     let idle = time(1.0);
     gateway.manners(Manners { idle: Some(idle), ..Manners::default() });
-    let ids = stage::ids("k65", count(600, 40));
+    let ids = stage::ids("k65", count(600, 24));
     let mut due = Instant::now();
     for id in &ids {
         fleet.submit(id, &stage::payload(id)).await;
@@ -40,15 +38,13 @@ async fn a_connection_closed_as_it_is_used_again_costs_no_request() {
 }
 
 /// The gateway restarts again and again under load.
-#[tokio::test(flavor = "multi_thread")]
-async fn restarts_of_the_gateway_cost_no_request() {
-    let _shared = beside_others().await;
+async fn restarted_under_load() {
     let (fleet, mut gateway) =
         stage::raw(Setup::default(), |_| Answer::ok().after(Duration::from_millis(20))).await;
     let worker = fleet.worker();
     fleet.ready(worker.ops).await;
     let mut ids = Vec::new();
-    for restart in 0..count(12, 4) {
+    for restart in 0..count(12, 3) {
         let (until, first) = (Instant::now() + time(5.0), ids.len());
         while Instant::now() < until && ids.len() < first + 200 {
             let id = format!("k65-{restart}-{}", ids.len());
@@ -73,4 +69,11 @@ async fn restarts_of_the_gateway_cost_no_request() {
         + fleet.metric(&worker, "holdfast_dispatch_seconds_count", "outcome=\"connect\"").await
         + fleet.metric(&worker, "holdfast_dispatch_seconds_count", "outcome=\"cut-body\"").await;
     assert!(told > 0.0, "no metric tells of cut calls");
+}
+
+/// Whenever a gateway closes a connection, no request is lost by it.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_are_closed_at_any_moment_cost_no_request() {
+    let _shared = beside_others().await;
+    tokio::join!(closed_as_it_is_used_again(), restarted_under_load());
 }

@@ -29,9 +29,7 @@ async fn submit(fleet: &Fleet, id: &str, timeout: Duration) {
 }
 
 /// It flows: renewed all the time, sent once, whole. Or its deadline comes first: then it is closed there.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_trickles_is_waited_for_until_its_deadline() {
-    let _shared = beside_others().await;
+async fn trickling() {
     let plan = |_: &crate::raw_gateway::Asked<'_>| Answer::ok().in_pieces(PIECE, time(3.0));
     let (fleet, gateway) = stage::raw(setup(), plan).await;
     let (worker, reclaimer) = (fleet.worker(), fleet.reclaimer());
@@ -59,9 +57,7 @@ async fn an_answer_that_trickles_is_waited_for_until_its_deadline() {
 }
 
 /// It falls silent half-way: ended by the limit for that, and tried again.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_falls_silent_is_given_up_and_tried_again() {
-    let _shared = beside_others().await;
+async fn falling_silent() {
     let plan = |asked: &crate::raw_gateway::Asked<'_>| match asked.earlier {
         0 => Answer::ok().stalled(100),
         _ => Answer::ok(),
@@ -79,6 +75,13 @@ async fn an_answer_that_falls_silent_is_given_up_and_tried_again() {
     );
     assert_eq!(fleet.status(&ids[0]).await["last_failure"]["code"], "stall");
     aftermath::of(&fleet, &ids, &[&worker]).await;
+}
+
+/// What flows is waited for, what has stopped is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_flows_is_waited_for_and_one_that_has_stopped_is_not() {
+    let _shared = beside_others().await;
+    tokio::join!(trickling(), falling_silent());
 }
 
 /// A large body goes to a slow reader: that takes longer than silence may, and is none.

@@ -3,17 +3,18 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_core::Redis;
 use holdfast_core::keys::ShardKeys;
 use holdfast_core::model::{Fence, Handle, QueueName};
 use holdfast_core::redis::Options;
-use holdfast_testkit::{Process, RedisServer, Value};
+use holdfast_testkit::http::Answer;
+use holdfast_testkit::{Process, RedisServer, Value, free_port};
 
-use crate::fleet::{Fleet, Setup};
+use crate::fleet::{Fleet, Role, Setup};
 use crate::pace::spelled;
-use crate::raw_gateway::{Answer, Asked, RawGateway};
+use crate::raw_gateway::{self, Asked, RawGateway};
 
 /// Lines under `[worker]`.
 pub(crate) fn worker(concurrency: usize, lease: Duration) -> String {
@@ -34,7 +35,7 @@ pub(crate) async fn fleet(setup: Setup) -> Fleet {
 /// The same, with a raw gateway in place of the stand-in.
 pub(crate) async fn raw(
     setup: Setup,
-    plan: impl Fn(&Asked<'_>) -> Answer + Send + Sync + 'static,
+    plan: impl Fn(&Asked<'_>) -> raw_gateway::Answer + Send + Sync + 'static,
 ) -> (Fleet, RawGateway) {
     let mut fleet = Fleet::without_producer(setup, RedisServer::start().await).await;
     let gateway = RawGateway::instead_of(&mut fleet.gateway, plan).await;
@@ -45,7 +46,7 @@ pub(crate) async fn raw(
 /// The same, with a gateway that gives each named request an answer of its own, each time; the requests are submitted.
 pub(crate) async fn answering<const N: usize>(
     setup: Setup,
-    answers: [(&str, Answer); N],
+    answers: [(&str, raw_gateway::Answer); N],
 ) -> (Fleet, RawGateway, Vec<String>) {
     let ids: Vec<String> = answers.iter().map(|(id, _)| (*id).to_owned()).collect();
     let marked = answers.map(|(id, answer)| (mark(id), answer));
@@ -135,4 +136,57 @@ pub(crate) async fn holdfastctl(fleet: &Fleet, arguments: &[&str]) -> serde_json
     let told = Process::run(env!("CARGO_BIN_EXE_it-holdfastctl"), &arguments, &[]).await;
     assert!(told.status.success(), "{}", told.stderr);
     serde_json::from_str(&told.stdout).expect("JSON")
+}
+
+/// A producer beside the fleet's own, whose process and ops port a case can reach.
+pub(crate) struct Api {
+    /// The process.
+    pub(crate) role: Role,
+    /// The port of its API.
+    pub(crate) port: u16,
+}
+
+impl Api {
+    /// Starts one, and waits until it is ready.
+    pub(crate) async fn start(fleet: &Fleet) -> Self {
+        let port = free_port();
+        let listen = format!("127.0.0.1:{port}");
+        let environment = [("HOLDFAST_PRODUCER_LISTEN", listen.as_str())];
+        let role = fleet.role("producer", env!("CARGO_BIN_EXE_it-producer"), &environment);
+        fleet.ready(role.ops).await;
+        Self { role, port }
+    }
+
+    /// The URL of a path.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// Calls it; an error if there is no whole answer.
+    pub(crate) async fn call(
+        &self,
+        fleet: &Fleet,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> Result<Answer, String> {
+        let headers: &[(&str, &str)] =
+            if body.is_empty() { &[] } else { &[("content-type", "application/json")] };
+        fleet.http.try_request(method, &self.url(path), headers, body.to_owned()).await
+    }
+}
+
+/// The type of a problem, without what all of them begin with.
+pub(crate) fn problem_of(answer: &Answer) -> String {
+    let problem: serde_json::Value = serde_json::from_slice(&answer.body).expect("a problem");
+    let kind = problem["type"].as_str().expect("a type").to_owned();
+    kind.strip_prefix("/problems/").expect("a type of ours").to_owned()
+}
+
+/// What a probe says: status, body, and how long it took.
+pub(crate) async fn probe(fleet: &Fleet, ops: u16, path: &str) -> (u16, String, Duration) {
+    let asked = Instant::now();
+    let answer =
+        fleet.http.request("GET", &format!("http://127.0.0.1:{ops}/{path}"), &[], "").await;
+    (answer.status, answer.text().to_owned(), asked.elapsed())
 }
