@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_testkit::{Proxy, RedisServer, eventually};
+use holdfast_testkit::{Proxy, RedisServer, Value, eventually};
 
 use crate::fleet::{Fleet, Role, SOON, Setup};
 use crate::pace::{beside_others, pass, time};
@@ -50,6 +50,15 @@ async fn one_long_call(fleet: &mut Fleet, redis: Option<&Proxy>) -> (RawGateway,
         None => fleet.worker(),
     };
     fleet.ready(worker.ops).await;
+    // A push before it listens is lost, and the next renewal tells it: that is another story.
+    eventually("the worker listens", SOON, async || {
+        let asked = fleet.redis.command(&["PUBSUB", "SHARDNUMSUB", "hf1:{q/0}:cancel"]).await;
+        match &asked {
+            Value::Array(parts) if parts.get(1) == Some(&Value::Int(1)) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
     stage::submit_all(fleet, &stage::ids("k36", 1)).await;
     gateway.wait_for_arrivals(1, SOON).await;
     (gateway, worker)
