@@ -16,7 +16,8 @@ folder=$(cd "$folder" && pwd)
 # What is installed, written last: half an installation is done again.
 stamp="$folder/installed"
 want="$SERVER $MODEL"
-if [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; then
+# The interpreter names its folder: one that was moved elsewhere is made anew.
+if [ "$(cat "$stamp" 2>/dev/null)" = "$want" ] && "$folder/python" -c "import xllamacpp" 2>/dev/null; then
     exit 0
 fi
 rm -rf "$folder/venv" "$folder/packages" "$stamp"

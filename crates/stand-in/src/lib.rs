@@ -31,6 +31,7 @@ mod control;
 mod journal;
 mod log;
 mod openai;
+mod place;
 mod prompt;
 mod routes;
 mod script;

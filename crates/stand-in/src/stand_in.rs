@@ -11,13 +11,14 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::arrival::{Arrival, Counts};
+use crate::place::Place;
 use crate::script::{Rule, ScriptError};
 use crate::server::{Options, Shared, accept};
 
 /// A running stand-in. Dropped, it and all its connections are gone.
 pub struct StandIn {
     shared: Arc<Shared>,
-    address: SocketAddr,
+    place: Place,
     stop: CancellationToken,
     /// The accept loop, which owns everything else that runs.
     task: JoinSet<()>,
@@ -49,10 +50,10 @@ impl StandIn {
     ///
     /// If the address can't be bound, or the log file not be opened.
     pub async fn start_at(address: SocketAddr, options: Options) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
-        let address = listener.local_addr()?;
+        let place = Place::take(address)?;
+        let listener = place.listen()?;
         let shared = Shared::new(&options)?;
-        let mut it = Self { shared, address, stop: CancellationToken::new(), task: JoinSet::new() };
+        let mut it = Self { shared, place, stop: CancellationToken::new(), task: JoinSet::new() };
         it.run(listener);
         Ok(it)
     }
@@ -64,12 +65,12 @@ impl StandIn {
 
     /// Its address.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.place.address()
     }
 
     /// Its base URL, without a slash at the end.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.address())
     }
 
     /// Stops listening and drops every connection; script and journal stay, for [`Self::start_again`].
@@ -85,7 +86,7 @@ impl StandIn {
     /// If the address can't be bound any more.
     pub async fn start_again(&mut self) -> io::Result<()> {
         self.stop().await;
-        let listener = TcpListener::bind(self.address).await?;
+        let listener = self.place.listen()?;
         self.run(listener);
         Ok(())
     }
