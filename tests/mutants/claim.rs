@@ -61,13 +61,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "limit and limit - out or free)",
         "limit or free)",
     ),
-    of(
-        "claim",
-        "claim.lua",
-        "what is due stays delayed",
-        "local due = promote_due(keys, now, 64)",
-        "local due = 0",
-    ),
+    of("claim", "claim.lua", "what is due stays delayed", "  promote_due(keys, now, due)\n", ""),
     of(
         "claim",
         "claim.lua",
@@ -249,7 +243,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "claim",
         "claim.lua",
         "a bell that rings is rung again",
-        "  if redis.call('LLEN', keys.bell) == 0 then",
+        "  if tokens(keys.bell) == 0 then",
         "  if true then",
     ),
     of(

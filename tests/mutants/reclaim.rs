@@ -164,7 +164,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "reclaim",
         "reclaim.lua",
         "the beat is not watched",
-        "  pardon, longest = watch_beat(keys.meta, now)\n",
+        "  beat, pardon, longest = watch_beat(keys.meta, now)\n",
         "",
     ),
     of(

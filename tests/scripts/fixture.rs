@@ -22,7 +22,7 @@ pub(crate) use calls::{ack, bury, failure, handles, release, retry};
 pub(crate) use dump::{Dump, assert_same};
 pub(crate) use item::Item;
 pub(crate) use monitor::{Monitor, Seen};
-pub(crate) use raw::{header_keys, run_raw};
+pub(crate) use raw::{Memory, header_keys, run_raw};
 pub(crate) use tour::tour;
 
 /// So long that it ends only where a test moves its end.

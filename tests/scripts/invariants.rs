@@ -16,3 +16,4 @@ mod outage;
 mod records;
 mod repeats;
 mod retention;
+mod types;

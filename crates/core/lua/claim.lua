@@ -64,6 +64,10 @@ if last == call then
     handles[#handles + 1] = row:sub(at, at + 31)
   end
   local tickets = tickets_of(keys.ticket, handles)
+  -- All that is read below: another type under one of these fails the call before its first write.
+  for _, home in ipairs({'pending', 'suspects', 'delayed', 'leased'}) do
+    redis.call('ZCARD', keys[home])
+  end
   for _, handle in ipairs(handles) do
     local ticket, member = tickets[handle:sub(17)], fence .. '|' .. handle
     if readable(ticket) and handle_in(ticket, handle:sub(17)) == handle and redis.call('ZSCORE', keys.leased, member) then
@@ -80,13 +84,19 @@ if last == call then
   end
   redis.call('HSET', keys.sessions, session, row:sub(1, 16) .. struct.pack('>I8', now) .. row:sub(25))
 else
-  local due = promote_due(keys, now, 64)
+  local out, due = redis.call('ZCARD', keys.leased), due_of(keys, now, 64)
+  if #due > 0 or not may_expire then
+    -- Otherwise each of these is read before the first write, and fails the call there if it holds another type.
+    redis.call('ZCARD', keys.pending)
+    redis.call('ZCARD', keys.suspects)
+    may_publish(keys)
+  end
+  promote_due(keys, now, due)
   local late, ended = false, {}
   if may_expire then
     late, ended = expire_heads(keys, now, batch, 32)
   end
-  busy = due == 64 or late
-  local out = redis.call('ZCARD', keys.leased)
+  busy = #due == 64 or late
   local room = paused and 0 or math.min(free, limit and limit - out or free)
 
   local first = {}
@@ -116,8 +126,7 @@ else
     handles[at] = candidate[1]
   end
   local found = tickets_of(keys.ticket, handles)
-  local taken, size, leased, tickets, suspect = {}, 0, {}, {}, nil
-  local removed = {pending = {}, suspects = {}}
+  local taken, size, leased, tickets, removed, suspect = {}, 0, {}, {}, batch.left, nil
   for _, candidate in ipairs(candidates) do
     local handle, deadline, home = unpack(candidate)
     local key = handle:sub(17)
@@ -149,10 +158,9 @@ else
       answers[#answers + 1] = {'lease', handle, ticket, deadline - now, expiry - now, bit.band(ticket:byte(2), 1)}
     end
   end
+  publish(batch, keys)
   flush('HSET', keys.ticket, tickets)
   flush('ZADD', keys.leased, leased)
-  flush('ZREM', keys.pending, removed.pending)
-  flush('ZREM', keys.suspects, removed.suspects)
   if suspect then
     redis.call('HSET', keys.meta, 'suspect', suspect)
     meta[4] = suspect
@@ -161,7 +169,6 @@ else
     redis.call('HSET', keys.meta, 'longest_lease', digits(lease))
   end
   redis.call('HSET', keys.sessions, session, fence:sub(17) .. struct.pack('>I8', now) .. table.concat(taken))
-  publish(batch, keys)
   for _, item in ipairs(ended) do
     answers[#answers + 1] = {'ended', item[1], item[2]}
   end
@@ -182,7 +189,7 @@ if pending + suspects == 0 and not busy then
 elseif busy or not paused and not (limit and redis.call('ZCARD', keys.leased) >= limit) and (pending > 0
   or may_suspect and not (meta[4] and redis.call('ZSCORE', keys.leased, meta[4]))) then
   answers[1][3] = 1
-  if redis.call('LLEN', keys.bell) == 0 then
+  if tokens(keys.bell) == 0 then
     redis.call('RPUSH', keys.bell, '1')
   end
 end

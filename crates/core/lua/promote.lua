@@ -31,11 +31,15 @@ end
 
 local now, answers, rings = clock(), {}, false
 if #ARGV == 1 then
-  local _, moved = promote_due(keys, now, limit)
+  local moved = promote_due(keys, now, due_of(keys, now, limit))
   for at, handle in ipairs(moved) do
     answers[at] = {'moved', handle}
   end
   rings = #moved > 0
+else
+  -- Written row by row: another type under one of these must fail the call before its first write.
+  redis.call('ZCARD', keys.pending)
+  redis.call('ZCARD', keys.suspects)
 end
 for at = 2, #ARGV, 2 do
   local handle, seen = ARGV[at], tonumber(ARGV[at + 1])

@@ -45,21 +45,19 @@ for at = 2, #ARGV do
 end
 
 local now = clock()
-local answers, members, expiry = {}, {}, {}
-local pardon, longest = 0, 0
+local answers, members, expiry, lowered = {}, {}, {}, {}
+local beat, pardon, longest = {}, 0, 0
 if named then
   for at = 2, #ARGV, 2 do
     members[#members + 1] = ARGV[at] .. '|' .. ARGV[at + 1]
   end
 else
-  pardon, longest = watch_beat(keys.meta, now)
+  beat, pardon, longest = watch_beat(keys.meta, now)
   if longest > 0 then
     local ahead = redis.call('ZRANGEBYSCORE', keys.leased, '(' .. digits(now + longest), '+inf', 'LIMIT', 0, limit)
-    local lowered = {}
     for _, member in ipairs(ahead) do
       put(lowered, digits(now + longest), member)
     end
-    flush('ZADD', keys.leased, lowered)
   end
   local due = redis.call('ZRANGEBYSCORE', keys.leased, '-inf', digits(now), 'WITHSCORES', 'LIMIT', 0, limit)
   for at = 1, #due, 2 do
@@ -122,7 +120,16 @@ for at, member in ipairs(members) do
   end
   seen[member] = true
 end
+-- What is written and not read before: another type there must fail the call now.
+if #pending > 0 then
+  redis.call('ZCARD', keys.pending)
+end
+if #suspects > 0 then
+  redis.call('ZCARD', keys.suspects)
+end
 publish(batch, keys)
+flush('HSET', keys.meta, beat)
+flush('ZADD', keys.leased, lowered)
 flush('HSET', keys.ticket, tickets)
 flush('ZADD', keys.pending, pending)
 flush('ZADD', keys.suspects, suspects)

@@ -44,6 +44,8 @@ end
 local now = clock()
 local found, answers, moved, lanes, bytes = tickets_of(keys.ticket, handles), {}, false, {}, 0
 local capacity = tonumber((redis.call('HGET', keys.meta, 'capacity')))
+-- Written last, and read by nothing here: another type there must fail the call before its first write.
+redis.call('HLEN', keys.lanes)
 local live = redis.call('ZCARD', keys.pending) + redis.call('ZCARD', keys.suspects)
   + redis.call('ZCARD', keys.delayed) + redis.call('ZCARD', keys.leased)
 for at = 1, #ARGV, 3 do

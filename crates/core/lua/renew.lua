@@ -32,7 +32,7 @@ for at = 2, #ARGV, 2 do
 end
 
 local now = clock()
-watch_beat(meta, now)
+local beat = watch_beat(meta, now)
 local tickets, answers, till = tickets_of(ticket_key, handles), {}, {}
 for at = 2, #ARGV, 2 do
   local fence, handle = ARGV[at], ARGV[at + 1]
@@ -46,6 +46,7 @@ for at = 2, #ARGV, 2 do
     answers[#answers + 1] = {'lost'}
   end
 end
+flush('HSET', meta, beat)
 if #till > 0 then
   redis.call('ZADD', leased, 'XX', unpack(till))
 end

@@ -32,7 +32,7 @@ Returns one answer a row, in the order of the rows
 Holds   Fenced: only a member of leased is settled.
         One terminal record: whoever ends a generation publishes it, here and at once.
         Repeatable: by the fence and word of the last settle, kept in the ticket.
-        All or nothing: every row is checked before the first write.
+        All or nothing: every row, and what lies under every key that is written, is checked before the first write.
         Clock: the server's, in ms.
 ]]
 local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased = KEYS[4], finished = KEYS[5],
@@ -131,13 +131,20 @@ end
 -- What sleeps until the next due time must hear of an earlier one.
 local due = soonest and redis.call('ZRANGE', keys.delayed, 0, 0, 'WITHSCORES')[2]
 local first = soonest and (not due or soonest < tonumber(due))
+local limits = redis.call('HMGET', keys.meta, 'limit', 'in_flight')
+-- What is written and not read before: another type there must fail the call now.
+if #pending > 0 then
+  redis.call('ZCARD', keys.pending)
+end
+if #suspects > 0 then
+  redis.call('ZCARD', keys.suspects)
+end
 publish(batch, keys)
 flush('HSET', keys.ticket, tickets)
 flush('ZADD', keys.pending, pending)
 flush('ZADD', keys.suspects, suspects)
 flush('ZADD', keys.delayed, delayed)
 flush('ZREM', keys.leased, owners)
-local limits = redis.call('HMGET', keys.meta, 'limit', 'in_flight')
 local freed = (limits[1] or limits[2]) and redis.call('EXISTS', keys.pending) == 1
 if #pending > 0 or first or freed or redis.call('EXISTS', keys.suspects) == 1 then
   ring(keys.bell)

@@ -60,7 +60,7 @@ local live = redis.call('ZCARD', keys.pending) + redis.call('ZCARD', keys.suspec
   + redis.call('ZCARD', keys.delayed) + redis.call('ZCARD', keys.leased)
 
 local answers, new, twice, added, lanes = {}, {}, {}, 0, {}
-local new_tickets, requests, pending, delayed = {}, {}, {}, {}
+local new_tickets, requests, pending, delayed, kept_on = {}, {}, {}, {}, {finished = {}, dead = {}}
 for at = 2, #ARGV, 3 do
   local key, draft, request = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   local kept = tickets[key]
@@ -76,7 +76,7 @@ for at = 2, #ARGV, 3 do
     end
     if (home == 'finished' or home == 'dead') and tonumber(score) < now + guard then
       -- Also for other bytes: a late copy of this call must meet the record, or what is refused now would run after all.
-      redis.call('ZADD', keys[home], 'XX', digits(now + guard), handle)
+      put(kept_on[home], digits(now + guard), handle)
     end
     answers[#answers + 1] = {kept:sub(19, 50) == draft:sub(19, 50) and 'known' or 'reused', home, kept}
   elseif kept then
@@ -97,6 +97,14 @@ for at = 2, #ARGV, 3 do
     answers[#answers + 1] = {'accepted'}
     tickets[key] = draft:sub(1, 66) .. struct.pack('>I8', now) .. draft:sub(75)
   end
+end
+if #new > 0 then
+  -- All else that is written was read above: another type under one of these must fail the call before its first write.
+  redis.call('HLEN', keys.request)
+  redis.call('HLEN', keys.lanes)
+end
+for home, till in pairs(kept_on) do
+  flush('ZADD', keys[home], till)
 end
 if #new == 0 then
   return answers

@@ -31,6 +31,11 @@ if not limit or limit < 1 or limit > 256 or not age or age <= 0 then
 end
 
 local now, answers, bytes, lanes = clock(), {}, 0, {}
+-- Read or written after the first write: another type under one of these must fail the call before it.
+redis.call('ZCARD', keys.dead)
+for _, key in ipairs({keys.request, keys.result, keys.meta, keys.lanes, sessions}) do
+  redis.call('HLEN', key)
+end
 for _, home in ipairs({'finished', 'dead'}) do
   local due = redis.call('ZRANGEBYSCORE', keys[home], '-inf', digits(now), 'LIMIT', 0, limit)
   local tickets, fields = tickets_of(keys.ticket, due), {}

@@ -28,6 +28,7 @@ const BOUNDED: &[&str] = &[
     "HSET",
     "HDEL",
     "HEXISTS",
+    "HLEN",
     "HSTRLEN",
     "HINCRBY",
     "HRANDFIELD",

@@ -1,4 +1,5 @@
--- ending: gives generations their terminal record. `finish` gathers, `publish` writes all of them at once.
+-- ending: gives generations their terminal record. `finish` gathers, `publish` writes all of them at once. It is a caller's
+-- first write, unless that has asked `may_publish` before.
 local ANSWERED, DEADLINE_EXCEEDED, CANCELLED, GAVE_UP, KILLED_WORKERS, UNUSABLE, TOO_LARGE = 1, 2, 3, 4, 5, 6, 7
 local NO_ANSWER = '\0\0\0\0'
 -- Where nobody has written the queue's policy yet: a day.
@@ -6,7 +7,7 @@ local UNDECLARED_RETENTION = 86400000
 
 local function endings(now)
   return {now = now, results = {}, tickets = {}, finished = {}, dead = {}, bodies = {}, freed = {},
-    told = {}, lanes = {}, bytes = 0}
+    told = {}, lanes = {}, bytes = 0, left = {pending = {}, suspects = {}}}
 end
 
 -- The lane that a request is counted under: its own, or its tenant's; none where lengths lie, so that one damaged ticket
@@ -30,17 +31,18 @@ local function count_lane(lanes, lane, requests, bytes)
   lanes[lane] = held
 end
 
--- Writes what was counted; a counter that comes to nothing is removed.
+-- Writes what was counted; a counter that comes to nothing is removed. Lanes come first: before a call's first write
+-- nothing else asks what is under their key.
 local function write_counts(keys, bytes, lanes)
-  if bytes ~= 0 then
-    redis.call('HINCRBY', keys.meta, 'bytes', digits(bytes))
-  end
   for lane, held in pairs(lanes) do
     for at, name in ipairs({'n|', 'b|'}) do
       if lane ~= '' and held[at] ~= 0 and redis.call('HINCRBY', keys.lanes, name .. lane, digits(held[at])) == 0 then
         redis.call('HDEL', keys.lanes, name .. lane)
       end
     end
+  end
+  if bytes ~= 0 then
+    redis.call('HINCRBY', keys.meta, 'bytes', digits(bytes))
   end
 end
 
@@ -75,16 +77,30 @@ local function finish(batch, handle, ticket, outcome, status, answer)
   batch.bytes = batch.bytes + #record
 end
 
-local function publish(batch, keys)
-  if #batch.told == 0 then
-    return
-  end
+-- Fails the call, if one of the keys holds another type than what `publish` writes there; for those who write before it.
+local function may_publish(keys)
+  redis.call('ZCARD', keys.finished)
+  redis.call('ZCARD', keys.dead)
+  redis.call('HLEN', keys.request)
+  redis.call('HLEN', keys.result)
+  redis.call('HLEN', keys.lanes)
+end
+
+local function write_ends(batch, keys)
   local policy = redis.call('HMGET', keys.meta, 'retention', 'dead_retention')
   for at, key in ipairs(batch.bodies) do
     local size = redis.call('HSTRLEN', keys.request, key)
     batch.bytes = batch.bytes - size
     count_lane(batch.lanes, batch.freed[key], 0, -size)
   end
+  -- Nothing is written yet, and by now every key was read but these: another type under one fails the call here.
+  redis.call('HLEN', keys.result)
+  for _, home in ipairs({'finished', 'dead'}) do
+    if #batch[home] > 0 then
+      redis.call('ZCARD', keys[home])
+    end
+  end
+  write_counts(keys, batch.bytes, batch.lanes)
   flush('HSET', keys.result, batch.results)
   flush('HSET', keys.ticket, batch.tickets)
   for at, home in ipairs({'finished', 'dead'}) do
@@ -95,7 +111,15 @@ local function publish(batch, keys)
     flush('ZADD', keys[home], members)
   end
   flush('HDEL', keys.request, batch.bodies)
-  write_counts(keys, batch.bytes, batch.lanes)
   -- A hint must not fail what it tells of: a user without rights on channels ends requests all the same.
   redis.pcall('SPUBLISH', keys.ended, table.concat(batch.told))
+end
+
+local function publish(batch, keys)
+  if #batch.told > 0 then
+    write_ends(batch, keys)
+  end
+  for home, handles in pairs(batch.left) do
+    flush('ZREM', keys[home], handles)
+  end
 end

@@ -74,9 +74,15 @@ local function flush(command, key, list)
   end
 end
 
+-- How many tokens wait. A bell is a hint, which must not fail what it tells of: one that is no list counts as full.
+local function tokens(bell)
+  local count = redis.pcall('LLEN', bell)
+  return type(count) == 'number' and count or 64
+end
+
 -- A token for a sleeping worker; a short bell is enough, since who finds more rings again.
 local function ring(bell)
-  if redis.call('LLEN', bell) < 64 then
+  if tokens(bell) < 64 then
     redis.call('RPUSH', bell, '1')
   end
 end

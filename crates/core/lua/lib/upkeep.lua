@@ -1,8 +1,11 @@
 -- upkeep: what both claim and the reclaimer's scripts do on the way, a bounded number at a time.
 
--- Moves what is due from `delayed` to where it is claimed from. Returns how many were due, and what was moved.
-local function promote_due(keys, now, limit)
-  local due = redis.call('ZRANGEBYSCORE', keys.delayed, '-inf', digits(now), 'LIMIT', 0, limit)
+local function due_of(keys, now, limit)
+  return redis.call('ZRANGEBYSCORE', keys.delayed, '-inf', digits(now), 'LIMIT', 0, limit)
+end
+
+-- Moves what is due from `delayed` to where it is claimed from. Returns what was moved.
+local function promote_due(keys, now, due)
   local tickets, pending, suspects, moved = tickets_of(keys.ticket, due), {}, {}, {}
   for _, handle in ipairs(due) do
     local ticket = tickets[handle:sub(17)]
@@ -15,18 +18,22 @@ local function promote_due(keys, now, limit)
       moved[#moved + 1] = handle
     end
   end
+  if #suspects > 0 then
+    -- Another type there must fail the call before its first write.
+    redis.call('ZCARD', keys.suspects)
+  end
   flush('ZADD', keys.pending, pending)
   flush('ZADD', keys.suspects, suspects)
   flush('ZREM', keys.delayed, due)
-  return #due, moved
+  return moved
 end
 
--- Ends what waits past its deadline, looking at the heads of `pending` and `suspects` only. Returns whether the limit
--- was reached, and the handles that ended.
+-- Ends what waits past its deadline, looking at the heads of `pending` and `suspects` only; `publish` writes it. Returns
+-- whether the limit was reached, and the handles that ended.
 local function expire_heads(keys, now, batch, limit)
   local ended, reached = {}, false
-  for _, home in ipairs({keys.pending, keys.suspects}) do
-    local late = redis.call('ZRANGEBYSCORE', home, '-inf', digits(now), 'LIMIT', 0, limit)
+  for _, home in ipairs({'pending', 'suspects'}) do
+    local late = redis.call('ZRANGEBYSCORE', keys[home], '-inf', digits(now), 'LIMIT', 0, limit)
     local tickets = tickets_of(keys.ticket, late)
     for _, handle in ipairs(late) do
       local ticket = tickets[handle:sub(17)]
@@ -38,7 +45,7 @@ local function expire_heads(keys, now, batch, limit)
         ended[#ended + 1] = {handle, DEADLINE_EXCEEDED}
       end
     end
-    flush('ZREM', home, late)
+    put(batch.left[home], unpack(late))
     reached = reached or #late == limit
   end
   return reached, ended
