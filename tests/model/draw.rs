@@ -129,7 +129,7 @@ impl Draw<'_> {
             }
             "expire" => Call::Expire { limit: self.dice.of(&[1, 2, 128]) },
             "sweep" => Call::Sweep {
-                limit: self.dice.of(&[1, 2, 256]),
+                limit: self.dice.of(&[1, 2, 128]),
                 age: self.dice.of(&[600_000, 600_000, 20_000]),
             },
             "read" => Call::Read {

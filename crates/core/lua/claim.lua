@@ -33,7 +33,7 @@ Returns {'stale'} alone: a later call of this session has run; nothing was writt
 Holds   Order: earliest deadline first, equal ones by submission; nothing that is held blocks another.
         One suspect: its head is taken only while no other suspect of the shard is leased.
         Repeatable: by the call number; the same number renews and hands out what it leased, as far as it is still held.
-        Bounded: promotes 64, ends 32 a set, leases as many as there are free slots.
+        Bounded: promotes 64, ends 32 a set, leases as many as there are free slots; 256 in all, and more tells of a rest.
         Clock: the server's, in ms.
 ]]
 local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased = KEYS[4], finished = KEYS[5],
@@ -92,12 +92,14 @@ else
     may_publish(keys)
   end
   promote_due(keys, now, due)
-  local late, ended = false, {}
+  local late, ended, seen = false, {}, 0
   if may_expire then
-    late, ended = expire_heads(keys, now, batch, 32)
+    late, ended, seen = expire_heads(keys, now, batch, 32)
   end
   busy = #due == 64 or late
-  local room = paused and 0 or math.min(free, limit and limit - out or free)
+  -- What upkeep has touched counts: a call handles so many items, whatever it does with them.
+  local rest = MOST_ROWS - #due - seen
+  local room = paused and 0 or math.min(free, rest, limit and limit - out or free)
 
   local first = {}
   if room > 0 then
@@ -127,11 +129,11 @@ else
   end
   local found = tickets_of(keys.ticket, handles)
   local taken, size, leased, tickets, removed, suspect = {}, 0, {}, {}, batch.left, nil
-  for _, candidate in ipairs(candidates) do
+  for at, candidate in ipairs(candidates) do
     local handle, deadline, home = unpack(candidate)
     local key = handle:sub(17)
     local ticket = found[key]
-    if #taken == room then
+    if #taken == room or at > rest then
       break
     elseif not readable(ticket) then
       finish(batch, handle, mend(keys, handle), UNUSABLE, 0, NO_ANSWER)

@@ -14,7 +14,7 @@ KEYS[9]  meta      HASH  beat, forgiven_to, longest_lease, max_lapses, bytes, re
 KEYS[10] lanes     HASH  n|lane, b|lane -> requests and bytes held
 KEYS[11] bell      LIST  tokens for sleeping workers
 KEYS[12] ended     channel: keys and generations that ended
-ARGV[1] how many at most, 1 to 256; not used when rows name leases
+ARGV[1] how many answers at most, 1 to 256; not used when rows name leases
 ARGV rows of 2: fence, handle of a lease that is to end now
 
 Returns one answer a lease; with rows one a row, in their order
@@ -22,12 +22,15 @@ Returns one answer a lease; with rows one a row, in their order
         {'ended', handle, outcome, charge}  ended instead
         {'dropped', handle}                 its ticket names another generation: only the lease was removed
         {'lost', handle}                    a named lease that is not held; nothing was written
+        {'lowered', handle}                 its lease ended beyond any that a clock which went back can give: it is
+                                            still held, and ends sooner
 
 Holds   Recovery: flagged -> cancelled; the max_lapses-th lapse -> killed-workers; late -> deadline-exceeded; else back.
         An outage is nobody's fault: a lease that ended by forgiven_to is charged no lapse; 4 x max_lapses of these end it.
         A lease that an operator ends charges nothing.
         Repeatable: what is taken back is no member of leased any more. Two at once share the work.
         Clock: the server's; if it went back, expiries beyond now + the longest lease are lowered.
+        Bounded: what is lowered takes what the lapsed ones leave of the limit; as many answers as that tell of a rest.
 ]]
 local keys = {pending = KEYS[1], suspects = KEYS[2], leased = KEYS[3], finished = KEYS[4], dead = KEYS[5],
   request = KEYS[6], ticket = KEYS[7], result = KEYS[8], meta = KEYS[9], lanes = KEYS[10], bell = KEYS[11],
@@ -45,7 +48,7 @@ for at = 2, #ARGV do
 end
 
 local now = clock()
-local answers, members, expiry, lowered = {}, {}, {}, {}
+local answers, members, expiry, ahead = {}, {}, {}, {}
 local beat, pardon, longest = {}, 0, 0
 if named then
   for at = 2, #ARGV, 2 do
@@ -53,16 +56,13 @@ if named then
   end
 else
   beat, pardon, longest = watch_beat(keys.meta, now)
-  if longest > 0 then
-    local ahead = redis.call('ZRANGEBYSCORE', keys.leased, '(' .. digits(now + longest), '+inf', 'LIMIT', 0, limit)
-    for _, member in ipairs(ahead) do
-      put(lowered, digits(now + longest), member)
-    end
-  end
   local due = redis.call('ZRANGEBYSCORE', keys.leased, '-inf', digits(now), 'WITHSCORES', 'LIMIT', 0, limit)
   for at = 1, #due, 2 do
     members[#members + 1] = due[at]
     expiry[due[at]] = tonumber(due[at + 1])
+  end
+  if longest > 0 then
+    ahead = redis.call('ZRANGEBYSCORE', keys.leased, '(' .. digits(now + longest), '+inf', 'LIMIT', 0, limit - #members)
   end
 end
 
@@ -119,6 +119,11 @@ for at, member in ipairs(members) do
     end
   end
   seen[member] = true
+end
+local lowered = {}
+for _, member in ipairs(ahead) do
+  put(lowered, digits(now + longest), member)
+  answers[#answers + 1] = {'lowered', member:sub(34)}
 end
 -- What is written and not read before: another type there must fail the call now.
 if #pending > 0 then

@@ -11,7 +11,7 @@ KEYS[6] answer    HASH  fence|handle -> an answer that travels beside Lua
 KEYS[7] sessions  HASH  session -> last call number, when, its handles
 KEYS[8] meta      HASH  bytes
 KEYS[9] lanes     HASH  n|lane, b|lane -> requests and bytes held
-ARGV[1] how many a set at most, 1 to 256
+ARGV[1] how many a set at most, 1 to 128
 ARGV[2] age in ms at which a session's row is forgotten
 
 Returns one answer a handle
@@ -26,8 +26,8 @@ Holds   Nothing newer is removed: the ticket must still name the handle that the
 local keys = {finished = KEYS[1], dead = KEYS[2], request = KEYS[3], ticket = KEYS[4], result = KEYS[5], meta = KEYS[8],
   lanes = KEYS[9]}
 local sessions, limit, age = KEYS[7], tonumber(ARGV[1]), tonumber(ARGV[2])
-if not limit or limit < 1 or limit > 256 or not age or age <= 0 then
-  return redis.error_reply('BADARG sweep: 1 to 256, and an age above 0 ms')
+if not limit or limit < 1 or limit > 128 or not age or age <= 0 then
+  return redis.error_reply('BADARG sweep: 1 to 128, and an age above 0 ms')
 end
 
 local now, answers, bytes, lanes = clock(), {}, 0, {}

@@ -16,6 +16,7 @@ pub(crate) async fn reclaim(redis: &Redis, shard: &ShardKeys) -> Result<usize, S
     let mut all = 0;
     loop {
         let replies = Reclaim { shard, limit: RECLAIMED, named: &[] }.run(redis).await?;
+        all += replies.iter().filter(|reply| !matches!(reply, ReclaimReply::Lowered(_))).count();
         for reply in &replies {
             let charge = match reply {
                 ReclaimReply::Returned(_, charge) => {
@@ -26,7 +27,9 @@ pub(crate) async fn reclaim(redis: &Redis, shard: &ShardKeys) -> Result<usize, S
                     metrics::ended(queue, outcome.word());
                     *charge
                 }
-                ReclaimReply::Dropped(_) | ReclaimReply::Lost(_) => Charge::None,
+                ReclaimReply::Dropped(_) | ReclaimReply::Lost(_) | ReclaimReply::Lowered(_) => {
+                    Charge::None
+                }
             };
             match charge {
                 Charge::Lapse => metrics::lapsed(queue, 1),
@@ -34,7 +37,6 @@ pub(crate) async fn reclaim(redis: &Redis, shard: &ShardKeys) -> Result<usize, S
                 Charge::None => {}
             }
         }
-        all += replies.len();
         if replies.len() < RECLAIMED {
             return Ok(all);
         }

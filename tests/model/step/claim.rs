@@ -4,11 +4,13 @@ use crate::{
     call::Claim,
     reply::{Part, Reply, answer},
     state::{Fence, Handle, Home, Ms, Named, Outcome, Row, Spot, State, Ticket},
+    step::upkeep::Late,
 };
 
-/// How many due requests a claim promotes, and how many late ones of a set it ends.
+/// How many due requests a claim promotes, how many late ones of a set it ends, and how many it touches in all.
 const PROMOTED: usize = 64;
 const ENDED: usize = 32;
+const TOUCHED: usize = 256;
 
 impl State {
     /// Leases what the caller has free slots for. The call's number comes first: a smaller one is stale, the same one is
@@ -51,10 +53,13 @@ impl State {
     /// New leases. Says whether upkeep has more to do.
     fn claim_anew(&mut self, claim: &Claim, now: Ms, reply: &mut Reply) -> bool {
         let (due, _) = self.promote_due(PROMOTED, now);
-        let (late, mut ended) =
-            if claim.may_end(now) { self.end_late(ENDED, now, reply) } else { (false, Vec::new()) };
+        let mut late = Late::default();
+        if claim.may_end(now) {
+            late = self.end_late(ENDED, now, reply);
+        }
         let out = self.leases().len();
-        let handles = self.lease_in_order(claim, now, reply, &mut ended);
+        let rest = TOUCHED - due - late.seen;
+        let handles = self.lease_in_order(claim, rest, now, reply, &mut late.ended);
 
         let longest = self.meta.longest_lease.unwrap_or(0);
         // With no other lease out, this one is the longest, also when it is shorter than what was.
@@ -63,23 +68,24 @@ impl State {
         }
         let row = Row { call: claim.fence.call, seen: now, handles };
         self.sessions.insert(claim.fence.session, row);
-        for (handle, outcome) in ended {
+        for (handle, outcome) in late.ended {
             reply.say(answer!["ended", handle, outcome]);
         }
-        due == PROMOTED || late
+        due == PROMOTED || late.more
     }
 
-    /// Leases the earliest deadlines first, as many as there is room for.
+    /// Leases the earliest deadlines first, as many as there is room for, of the `rest` that the call may touch.
     fn lease_in_order(
         &mut self,
         claim: &Claim,
+        rest: usize,
         now: Ms,
         reply: &mut Reply,
         ended: &mut Vec<(Handle, Outcome)>,
     ) -> Vec<Handle> {
-        let room = self.room(claim.free);
+        let room = self.room(claim.free).min(rest);
         let (mut taken, mut size) = (Vec::new(), 0);
-        for handle in self.candidates(claim, room, now) {
+        for handle in self.candidates(claim, room, now).into_iter().take(rest) {
             match self.ticket(handle) {
                 _ if taken.len() == room => break,
                 Named::This(ticket) => {

@@ -16,20 +16,21 @@ enum Charge {
 }
 
 impl State {
-    /// Takes back leases whose time ran out.
+    /// Takes back leases whose time ran out; with what they leave of the limit, lowers those that end too late.
     pub(super) fn reclaim(&mut self, limit: usize, now: Ms) -> Reply {
         self.watch_beat(now);
-        self.lower_expiries(limit, now);
         let mut reply = Reply::default();
         let mut lapsed = self.leases();
         lapsed.retain(|(till, ..)| *till <= now);
         lapsed.truncate(limit);
+        let lowered = self.lower_expiries(limit - lapsed.len(), now);
         let mut wakes = false;
         for (till, _, handle) in lapsed {
             let forgiven = self.meta.forgiven_to.is_some_and(|to| till <= to);
             let charge = if forgiven { Charge::Forgiven } else { Charge::Lapse };
             wakes |= self.take_back(handle, charge, now, &mut reply);
         }
+        lowered.into_iter().for_each(|handle| reply.say(answer!["lowered", handle]));
         if wakes {
             self.ring();
         }
@@ -53,13 +54,15 @@ impl State {
     }
 
     /// When the clock went back, no lease may last longer than the longest from now.
-    fn lower_expiries(&mut self, limit: usize, now: Ms) {
-        let Some(longest) = self.meta.longest_lease else { return };
+    fn lower_expiries(&mut self, limit: usize, now: Ms) -> Vec<Handle> {
+        let Some(longest) = self.meta.longest_lease else { return Vec::new() };
         let mut ahead = self.leases();
         ahead.retain(|(till, ..)| *till > now + longest);
-        for (_, fence, handle) in ahead.into_iter().take(limit) {
-            self.homes.insert(handle, Spot { home: Home::Leased(fence), till: now + longest });
+        ahead.truncate(limit);
+        for (_, fence, handle) in &ahead {
+            self.homes.insert(*handle, Spot { home: Home::Leased(*fence), till: now + longest });
         }
+        ahead.into_iter().map(|(.., handle)| handle).collect()
     }
 
     /// One lease ends. Says whether somebody should be woken.

@@ -6,6 +6,16 @@ use crate::{
 /// A doorbell with this many tokens is rung no more.
 const ENOUGH_TOKENS: usize = 64;
 
+/// What was done about those that waited past their deadline.
+#[derive(Default)]
+pub(super) struct Late {
+    pub(super) ended: Vec<(Handle, Outcome)>,
+    /// How many were looked at.
+    pub(super) seen: usize,
+    /// Whether there may be more.
+    pub(super) more: bool,
+}
+
 impl State {
     /// Wakes a worker, unless enough are being woken.
     pub(super) fn ring(&mut self) {
@@ -48,19 +58,15 @@ impl State {
         (due.len(), moved)
     }
 
-    /// Ends what waits past its deadline, at the heads of both sets. Says whether there may be more, and what ended.
-    pub(super) fn end_late(
-        &mut self,
-        limit: usize,
-        now: Ms,
-        reply: &mut Reply,
-    ) -> (bool, Vec<(Handle, Outcome)>) {
-        let (mut more, mut ended) = (false, Vec::new());
+    /// Ends what waits past its deadline, at the heads of both sets.
+    pub(super) fn end_late(&mut self, limit: usize, now: Ms, reply: &mut Reply) -> Late {
+        let mut found = Late::default();
         for home in [Home::Pending, Home::Suspects] {
             let mut late = self.line(home);
             late.retain(|(deadline, _)| *deadline <= now);
             late.truncate(limit);
-            more |= late.len() == limit;
+            found.more |= late.len() == limit;
+            found.seen += late.len();
             for (_, handle) in late {
                 let (ticket, outcome) = match self.ticket(handle) {
                     Named::This(ticket) => (ticket, Outcome::DeadlineExceeded),
@@ -71,9 +77,9 @@ impl State {
                     }
                 };
                 self.end(handle, ticket, outcome, now, reply);
-                ended.push((handle, outcome));
+                found.ended.push((handle, outcome));
             }
         }
-        (more, ended)
+        found
     }
 }

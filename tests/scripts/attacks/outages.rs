@@ -87,7 +87,7 @@ async fn when_the_clock_goes_an_hour_back_a_dead_workers_leases_return_a_pass_af
         shard.set_meta(field, jumped + HOUR).await;
     }
 
-    assert_eq!(shard.reclaim().await, []);
+    assert_eq!(shard.reclaim().await, [ReclaimReply::Lowered(a)]);
     let (now, end) = (shard.now().await, shard.leases().await[0].2);
     assert!(end <= now + 200, "the lease ends by now + lease");
     assert!(shard.meta("beat").await.unwrap() <= now);

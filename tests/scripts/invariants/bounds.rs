@@ -8,7 +8,7 @@ use holdfast_core::{
 };
 
 use crate::fixture::{
-    Item, LEASE, Monitor, Seen, Shard, ack, bury, fence, handles, release, retry,
+    FAR, Item, LEASE, Monitor, Seen, Shard, ack, bury, fence, handles, release, retry,
 };
 
 /// How many there are in each state; above what any call handles.
@@ -117,7 +117,7 @@ async fn costs(size: &Size) -> Cost {
     count("reclaim", shard.reclaim().await.len()).await;
     count("promote", shard.promote().await.len()).await;
     count("expire", shard.expire().await.len()).await;
-    count("sweep", shard.sweep().await.len() / 2).await;
+    count("sweep", shard.sweep().await.len()).await;
     count("claim", shard.claim(fence(worker, 1), 256).await.len()).await;
     let held: Vec<(_, Handle)> = shard
         .leases()
@@ -193,4 +193,61 @@ async fn no_script_does_more_with_20000_pending_and_2000_leased_than_with_a_few(
         assert!(words.abs_diff(more_words) <= 12, "{script}: {words}, {more_words} words");
         assert!(more_words < 40 * MAX_ITEMS, "{script}: {more_words} words");
     }
+}
+
+#[tokio::test]
+async fn a_claim_handles_256_items_in_all_and_says_that_there_are_more() {
+    let shard = Shard::start().await;
+    let past = shard.now().await - 1;
+    let later: Vec<Item> = Item::many("due", 100).into_iter().map(|it| it.from(FAR - 1)).collect();
+    let due = shard.accept_all(&later).await;
+    shard.score(&shard.keys.delayed, &due, past).await;
+    let late = shard.accept_all(&Item::many("late", 80)).await;
+    shard.score(&shard.keys.pending, &late, past).await;
+    for handle in &late[40..] {
+        shard.tell(&[&"ZREM", &shard.keys.pending, handle.as_bytes()]).await;
+        shard.tell(&[&"ZADD", &shard.keys.suspects, &past.to_string(), handle.as_bytes()]).await;
+    }
+    shard.accept_all(&Item::many("waiting", 300)).await;
+
+    let (worker, mut call, mut leased, mut ended) = (Session::random(), 0, 0, 0);
+    loop {
+        call += 1;
+        let before = shard.depth().await.delayed;
+        let claimed = shard.run(shard.ask(fence(worker, call))).await;
+        let promoted = (before - shard.depth().await.delayed) as usize;
+        let touched = promoted + claimed.ended.len() + claimed.leases.len();
+        assert!(touched <= MAX_ITEMS, "call {call} touched {touched}");
+        assert!(call > 1 || touched == MAX_ITEMS, "what upkeep leaves is leased: {touched}");
+        (leased, ended) = (leased + claimed.leases.len(), ended + claimed.ended.len());
+        if !claimed.more {
+            break;
+        }
+    }
+    assert_eq!((leased, ended), (400, 80), "whoever goes on while there is more gets all of it");
+}
+
+#[tokio::test]
+async fn a_reclaim_handles_256_leases_in_all_and_as_many_replies_say_that_there_are_more() {
+    let shard = Shard::start().await;
+    shard.accept_all(&Item::many("r", 600)).await;
+    let (leased, _) = take(&shard, 600).await;
+    let (lapsed, ahead) = leased.split_at(300);
+    shard.lapse(lapsed).await;
+    // As a clock that went an hour back leaves them behind.
+    shard.move_leases_of(ahead, |end| end + 3_600_000).await;
+    loop {
+        let before: BTreeSet<_> = shard.leases().await.into_iter().collect();
+        let replies = shard.reclaim().await;
+        let after: BTreeSet<_> = shard.leases().await.into_iter().collect();
+        let touched = before.difference(&after).count();
+        assert!(touched <= MAX_ITEMS, "one call touched {touched}");
+        assert_eq!(replies.len(), touched, "each is told");
+        if replies.len() < MAX_ITEMS {
+            break;
+        }
+    }
+    let (longest, left) = (shard.now().await + LEASE.as_millis() as u64, shard.leases().await);
+    assert_eq!(left.len(), 300, "what lapsed is taken back");
+    assert!(left.iter().all(|(.., end)| *end <= longest), "what ended too late is lowered");
 }

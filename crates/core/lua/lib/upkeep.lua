@@ -29,9 +29,9 @@ local function promote_due(keys, now, due)
 end
 
 -- Ends what waits past its deadline, looking at the heads of `pending` and `suspects` only; `publish` writes it. Returns
--- whether the limit was reached, and the handles that ended.
+-- whether the limit was reached, the handles that ended, and how many were looked at.
 local function expire_heads(keys, now, batch, limit)
-  local ended, reached = {}, false
+  local ended, reached, seen = {}, false, 0
   for _, home in ipairs({'pending', 'suspects'}) do
     local late = redis.call('ZRANGEBYSCORE', keys[home], '-inf', digits(now), 'LIMIT', 0, limit)
     local tickets = tickets_of(keys.ticket, late)
@@ -47,6 +47,7 @@ local function expire_heads(keys, now, batch, limit)
     end
     put(batch.left[home], unpack(late))
     reached = reached or #late == limit
+    seen = seen + #late
   end
-  return reached, ended
+  return reached, ended, seen
 end

@@ -19,7 +19,7 @@ pub struct Claim<'a> {
     pub shard: &'a ShardKeys,
     /// The session and the number of this call.
     pub fence: Fence,
-    /// Free slots; at most 256 are used.
+    /// Free slots; at most 256 are used, and fewer by what the call does on the way.
     pub free: usize,
     /// How long each lease is to last.
     pub lease: Duration,

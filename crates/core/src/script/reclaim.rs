@@ -16,7 +16,7 @@ pub(super) static RECLAIM: Script<12, 1, 2> =
 pub struct Reclaim<'a> {
     /// The shard they lie in.
     pub shard: &'a ShardKeys,
-    /// How many at most; 256 are the limit.
+    /// How many replies at most; 256 are the limit. As many as that: there may be more to do.
     pub limit: usize,
     /// Leases that an operator ends now; empty: those whose time ran out.
     pub named: &'a [(Fence, Handle)],
@@ -44,6 +44,8 @@ pub enum ReclaimReply {
     Dropped(Handle),
     /// A named lease that is not held.
     Lost(Handle),
+    /// Still held: its end lay further ahead than any lease, since the clock went back, and was lowered.
+    Lowered(Handle),
 }
 
 impl Reclaim<'_> {
@@ -84,6 +86,7 @@ fn read(word: &[u8], rest: &[Value]) -> Option<ReclaimReply> {
         b"ended" => Some(ReclaimReply::Ended(handle, outcome_at(rest, 1)?, charge(2)?)),
         b"dropped" => Some(ReclaimReply::Dropped(handle)),
         b"lost" => Some(ReclaimReply::Lost(handle)),
+        b"lowered" => Some(ReclaimReply::Lowered(handle)),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{MAX_ITEMS, Script, handle_at, millis, number};
+use super::{Script, handle_at, millis, number};
 use crate::{Redis, StoreError, keys::ShardKeys, model::Handle};
 
 pub(super) static SWEEP: Script<9, 2> = Script::new("sweep", include_str!("../../lua/sweep.lua"));
@@ -14,7 +14,7 @@ const SESSION_KEPT: Duration = Duration::from_secs(24 * 3600);
 pub struct Sweep<'a> {
     /// The shard they lie in.
     pub shard: &'a ShardKeys,
-    /// How many a set at most; 256 are the limit.
+    /// How many a set at most; 128 are the limit.
     pub limit: usize,
 }
 
@@ -43,7 +43,7 @@ impl Sweep<'_> {
             &shard.lanes,
         ]
         .map(String::as_str);
-        let head = [number(self.limit.clamp(1, MAX_ITEMS)), millis(SESSION_KEPT)];
+        let head = [number(self.limit.clamp(1, 128)), millis(SESSION_KEPT)];
         SWEEP
             .run(redis, keys, head, Vec::new(), |word, rest| match word {
                 b"swept" => handle_at(rest, 0).map(SweepReply::Swept),
