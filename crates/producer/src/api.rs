@@ -1,13 +1,16 @@
 //! The routes, and what holds for all of them: a request id, a count, a problem for whatever goes wrong.
+//!
+//! A submit that never reaches its handler, or whose handler fails, is counted here; every other one there.
 
 use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::CACHE_CONTROL;
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -15,26 +18,47 @@ use holdfast_core::metrics;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::error;
 
-use crate::app::App;
+use crate::app::{App, Queue};
+use crate::path::InQueue;
 use crate::problem::{Kind, Problem};
 use crate::{id, queues, requests, result};
 
 /// Names one call of HTTP in logs and answers.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// The path of a submit.
+pub(crate) const SUBMIT: &str = "/v1/queues/{queue}/requests";
+
 /// The API as it is served.
 pub(crate) fn router(app: Arc<App>) -> Router {
-    Router::new()
+    let routes = Router::new()
         .route("/v1/queues", get(queues::list))
         .route("/v1/queues/{queue}", get(queues::show))
-        .route("/v1/queues/{queue}/requests", post(requests::submit))
+        .route(SUBMIT, post(requests::submit))
         .route("/v1/queues/{queue}/requests/{id}", get(requests::status).delete(requests::cancel))
         .route("/v1/queues/{queue}/requests/{id}/result", get(result::result))
         .fallback(not_found)
-        .method_not_allowed_fallback(method_not_allowed)
+        .method_not_allowed_fallback(method_not_allowed);
+    observed(routes, app)
+}
+
+/// Routes with what holds for all of them.
+pub(crate) fn observed(routes: Router<Arc<App>>, app: Arc<App>) -> Router {
+    routes
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), observe))
         .with_state(app)
+}
+
+/// Marks a refusal that is not its handler's, who thus has not counted it.
+#[derive(Clone, Copy)]
+struct NotHandled(Kind);
+
+fn not_handled(problem: Problem) -> Response {
+    let mark = NotHandled(problem.kind());
+    let mut response = problem.into_response();
+    response.extensions_mut().insert(mark);
+    response
 }
 
 async fn not_found() -> Problem {
@@ -50,7 +74,7 @@ fn panicked(_: Box<dyn Any + Send>) -> Response {
     error!("a handler panicked");
     let detail =
         "the service failed; whether something was stored is not known: repeat with the same id";
-    Problem::new(Kind::Internal, detail).into_response()
+    not_handled(Problem::new(Kind::Internal, detail))
 }
 
 /// Names, counts and times each call; turns all away once the process stops.
@@ -59,11 +83,15 @@ async fn observe(State(app): State<Arc<App>>, request: Request, next: Next) -> R
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.map_or("none", MatchedPath::as_str).to_owned();
     let request_id = given_request_id(request.headers()).map_or_else(fresh_request_id, Some);
-    let mut response = if app.stop.is_cancelled() {
-        Problem::new(Kind::Draining, "this process is stopping; nothing was stored").into_response()
-    } else {
-        next.run(request).await
+    let (mut parts, body) = request.into_parts();
+    let submitted_to = submitted_to(&mut parts, &app, &route).await;
+    let mut response = match refused(&app) {
+        Some(problem) => not_handled(problem),
+        None => next.run(Request::from_parts(parts, body)).await,
     };
+    if let (Some(queue), Some(NotHandled(kind))) = (submitted_to, response.extensions().get()) {
+        metrics::submitted(queue.name.as_str(), kind.name());
+    }
     let headers = response.headers_mut();
     if let Some(request_id) = request_id {
         headers.insert(REQUEST_ID, request_id);
@@ -72,6 +100,23 @@ async fn observe(State(app): State<Arc<App>>, request: Request, next: Next) -> R
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     metrics::http_request(&route, response.status().as_u16(), started.elapsed());
     response
+}
+
+/// Why a call is turned away, whatever it is for.
+fn refused(app: &App) -> Option<Problem> {
+    if app.stop.is_cancelled() {
+        let detail = "this process is stopping; nothing was stored";
+        return Some(Problem::new(Kind::Draining, detail));
+    }
+    None
+}
+
+/// The queue of a submit, if it is declared: another name is the caller's, and becomes no label.
+async fn submitted_to(parts: &mut Parts, app: &Arc<App>, route: &str) -> Option<Arc<Queue>> {
+    if parts.method != Method::POST || route != SUBMIT {
+        return None;
+    }
+    InQueue::from_request_parts(parts, app).await.ok().map(|InQueue(queue)| queue)
 }
 
 /// The caller's name for the call, if it is clean: it ends up in headers and logs.

@@ -8,7 +8,7 @@ const A_WHILE: Duration = Duration::from_millis(3);
 
 /// Calls every function once, for one queue.
 fn everything() {
-    submitted("q", SubmitOutcome::Accepted);
+    submitted("q", "accepted");
     claimed("q", ClaimOutcome::Full);
     waited("q", A_WHILE);
     dispatched("q", status_class(200), A_WHILE);
