@@ -8,13 +8,14 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
-use axum::http::header::CACHE_CONTROL;
+use axum::http::header::{CACHE_CONTROL, HOST};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use holdfast_core::metrics;
+use holdfast_runtime::serve::names_its_host;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::error;
 
@@ -85,7 +86,7 @@ async fn observe(State(app): State<Arc<App>>, request: Request, next: Next) -> R
     let request_id = given_request_id(request.headers()).map_or_else(fresh_request_id, Some);
     let (mut parts, body) = request.into_parts();
     let submitted_to = submitted_to(&mut parts, &app, &route).await;
-    let mut response = match refused(&app) {
+    let mut response = match refused(&app, &parts) {
         Some(problem) => not_handled(problem),
         None => next.run(Request::from_parts(parts, body)).await,
     };
@@ -103,10 +104,15 @@ async fn observe(State(app): State<Arc<App>>, request: Request, next: Next) -> R
 }
 
 /// Why a call is turned away, whatever it is for.
-fn refused(app: &App) -> Option<Problem> {
+fn refused(app: &App, request: &Parts) -> Option<Problem> {
     if app.stop.is_cancelled() {
         let detail = "this process is stopping; nothing was stored";
         return Some(Problem::new(Kind::Draining, detail));
+    }
+    if !names_its_host(request.version, &request.headers) {
+        let detail =
+            "Host must stand there once, and be a name or an address with or without a port";
+        return Some(Problem::new(Kind::InvalidHeader, detail).with("header", HOST.as_str()));
     }
     None
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use holdfast_core::metrics::{self, PrometheusHandle};
@@ -90,7 +91,17 @@ fn router(app: App) -> Router {
         .method_not_allowed_fallback(|| async {
             problem(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed")
         })
+        .layer(from_fn(with_a_host))
         .with_state(app)
+}
+
+/// Turns away what does not say its host as HTTP wants it.
+async fn with_a_host(request: Request, next: Next) -> Response {
+    if serve::names_its_host(request.version(), request.headers()) {
+        next.run(request).await
+    } else {
+        problem(StatusCode::BAD_REQUEST, "invalid-header")
+    }
 }
 
 /// The process is there, and its runtime turns. Never depends on Redis: restarting everything

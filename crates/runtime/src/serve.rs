@@ -6,6 +6,7 @@
 mod activity;
 mod body;
 mod connection;
+mod host;
 mod stalled;
 
 #[cfg(test)]
@@ -28,6 +29,7 @@ use crate::settings::HttpLimits;
 
 pub use body::BodyTimeout;
 use connection::Connections;
+pub use host::names_its_host;
 
 /// A listener that can't be had.
 #[derive(Debug, thiserror::Error)]

@@ -220,6 +220,27 @@ async fn a_request_id_is_given_back_if_it_is_clean_and_replaced_if_not() {
 }
 
 #[tokio::test]
+async fn a_call_that_does_not_say_its_host_once_is_refused() {
+    let producer = without_redis().await;
+    let told = async |version: &str, hosts: &str| {
+        let request = format!("GET /v1/queues/none {version}\r\nConnection: close\r\n{hosts}\r\n");
+        raw(&producer, &[request.as_bytes()]).await
+    };
+    for hosts in ["", "Host: x\r\nHost: x\r\n", "Host: x\r\nHost: y\r\n", "Host: x y\r\n"] {
+        let told = told("HTTP/1.1", hosts).await;
+        assert!(told.starts_with("HTTP/1.1 400 "), "{hosts:?}: {told}");
+        assert!(told.contains("/problems/invalid-header"), "{hosts:?}: {told}");
+        assert!(told.contains(r#""header":"host""#), "{hosts:?}: {told}");
+    }
+    for (version, hosts) in
+        [("HTTP/1.1", "Host:\r\n"), ("HTTP/1.0", ""), ("HTTP/1.1", "Host: x\r\n")]
+    {
+        let told = told(version, hosts).await;
+        assert!(told.contains("/problems/unknown-queue"), "{version} {hosts:?}: {told}");
+    }
+}
+
+#[tokio::test]
 async fn no_problem_repeats_what_its_caller_sent() {
     let producer = without_redis().await;
     let mut answers: Vec<Answer> = Vec::new();

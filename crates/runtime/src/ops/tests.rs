@@ -51,6 +51,20 @@ async fn liveness_is_the_processs_and_readiness_says_why_not() {
 }
 
 #[tokio::test]
+async fn a_probe_that_does_not_say_its_host_once_is_refused() {
+    let (address, _tasks) = served(&Health::default()).await;
+    for hosts in ["", "host: h\r\nhost: h\r\n"] {
+        let mut socket = TcpStream::connect(address).await.unwrap();
+        let head = format!("GET /livez HTTP/1.1\r\n{hosts}connection: close\r\n\r\n");
+        socket.write_all(head.as_bytes()).await.unwrap();
+        let mut told = String::new();
+        timeout(PATIENCE, socket.read_to_string(&mut told)).await.unwrap().unwrap();
+        assert!(told.starts_with("HTTP/1.1 400"), "{hosts:?}: {told}");
+        assert!(told.contains("/problems/invalid-header"), "{hosts:?}: {told}");
+    }
+}
+
+#[tokio::test]
 async fn metrics_are_told_with_those_of_the_process() {
     let (address, _tasks) = served(&Health::default()).await;
     metrics::build_info("0.0.0-test", 1);
