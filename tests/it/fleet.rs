@@ -61,7 +61,7 @@ pub(crate) struct Fleet {
     setup: Setup,
     folder: TempDir,
     api: u16,
-    producers: std::cell::RefCell<Vec<Process>>,
+    producers: std::cell::RefCell<Vec<Role>>,
 }
 
 /// A role that runs, and where its ops port is.
@@ -97,12 +97,17 @@ impl Fleet {
     pub(crate) async fn start_producer(&self) {
         let role = self.role("producer", env!("CARGO_BIN_EXE_it-producer"), &[]);
         self.ready(role.ops).await;
-        self.producers.borrow_mut().push(role.process);
+        self.producers.borrow_mut().push(role);
     }
 
     /// What the producers have printed so far.
     pub(crate) fn producers_output(&self) -> String {
-        self.producers.borrow().iter().map(Process::output).collect()
+        self.producers.borrow().iter().map(|role| role.process.output()).collect()
+    }
+
+    /// The ops ports of the producers.
+    pub(crate) fn producers_ops(&self) -> Vec<u16> {
+        self.producers.borrow().iter().map(|role| role.ops).collect()
     }
 
     /// Starts a worker.

@@ -72,10 +72,15 @@ async fn marked_bodies_and_headers_appear_in_no_log_metric_or_problem() {
         said.push_str(answer.text());
     }
 
-    for ops in [worker.ops, reclaimer.ops] {
+    for (ops, counted) in [
+        (fleet.producers_ops()[0], "holdfast_submits_total{"),
+        (worker.ops, "holdfast_claims_total{"),
+        (reclaimer.ops, "holdfast_build_info{"),
+    ] {
         for path in ["metrics", "readyz", "livez"] {
             let answer =
                 fleet.http.request("GET", &format!("http://127.0.0.1:{ops}/{path}"), &[], "").await;
+            assert!(path != "metrics" || answer.text().contains(counted), "{}", answer.text());
             said.push_str(answer.text());
         }
     }
@@ -89,11 +94,10 @@ async fn marked_bodies_and_headers_appear_in_no_log_metric_or_problem() {
     .await;
     said.push_str(&check.stdout);
     said.push_str(&check.stderr);
-    assert!(
-        worker.process.terminate().await.success() && reclaimer.process.terminate().await.success()
-    );
-    said.push_str(&worker.process.output());
-    said.push_str(&reclaimer.process.output());
+    for role in [&mut worker, &mut reclaimer] {
+        assert!(role.process.terminate().await.success(), "{}", role.process.output());
+        said.push_str(&role.process.output());
+    }
     said.push_str(&fleet.producers_output());
     assert!(said.contains("127.0.0.1"), "host and port stay visible");
     for mark in MARKS {
