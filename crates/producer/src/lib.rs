@@ -34,4 +34,4 @@ mod store;
 mod wait;
 
 pub use config::Config;
-pub use producer::start;
+pub use producer::{spawn, start};

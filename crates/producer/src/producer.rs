@@ -36,8 +36,17 @@ const LOOKUPS_WAITING: usize = 16_384;
 /// Whom all callers are, as long as there are no keys.
 const TENANT: &str = "default";
 
-/// Opens the API's port and starts what belongs to it. Says where it listens.
-pub async fn start(
+/// A producer process: Redis, the ops port, and the API.
+pub async fn start(config: Config) -> Result<Services, BoxError> {
+    let mut services = Services::new();
+    let redis = services.open_redis(&config.redis)?;
+    services.open_ops(config.ops_listen).await?;
+    spawn(&mut services, redis, config).await?;
+    Ok(services)
+}
+
+/// Adds the API to a process whose Redis is open. Says where it listens.
+pub async fn spawn(
     services: &mut Services,
     redis: Redis,
     config: Config,

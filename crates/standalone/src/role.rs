@@ -12,13 +12,9 @@ use crate::console;
 pub(crate) fn run(args: &cli::Role) -> ExitCode {
     let path = args.config.as_path();
     match args.role {
-        RoleName::Producer => service(path, holdfast_producer::Config::read, async |config| {
-            let mut services = Services::new();
-            let redis = services.open_redis(&config.redis)?;
-            services.open_ops(config.ops_listen).await?;
-            holdfast_producer::start(&mut services, redis, config).await?;
-            Ok(services)
-        }),
+        RoleName::Producer => {
+            service(path, holdfast_producer::Config::read, holdfast_producer::start)
+        }
         RoleName::Worker => service(path, holdfast_worker::Config::read, holdfast_worker::start),
         RoleName::Reclaimer => {
             service(path, holdfast_reclaimer::Config::read, holdfast_reclaimer::start)

@@ -159,7 +159,7 @@ impl<'a> Up<'a> {
     ) -> Result<SocketAddr, BoxError> {
         let Configs { producer, worker, reclaimer } = &self.configs;
         let no_api = NoPort::named("the API", "HOLDFAST_PRODUCER_LISTEN or producer.listen");
-        let api = holdfast_producer::start(services, redis.clone(), producer.clone()).await;
+        let api = holdfast_producer::spawn(services, redis.clone(), producer.clone()).await;
         let api = api.map_err(no_api)?;
         holdfast_worker::spawn(services, redis.clone(), worker.clone())?;
         holdfast_reclaimer::spawn(services, redis.clone(), reclaimer.clone());

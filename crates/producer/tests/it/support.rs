@@ -40,7 +40,7 @@ impl Producer {
         let config = Config::read(&settings).unwrap();
         let mut services = Services::new();
         let redis = services.open_redis(&config.redis).unwrap();
-        let address = holdfast_producer::start(&mut services, redis, config).await.unwrap();
+        let address = holdfast_producer::spawn(&mut services, redis, config).await.unwrap();
         let (stop, mut running) = (Stop::default(), JoinSet::new());
         let stopped = stop.clone();
         running.spawn(async move { services.run(&stopped).await });
