@@ -10,6 +10,7 @@ mod architecture;
 mod cli;
 mod demo;
 mod drain;
+mod early;
 mod ends;
 mod fleet;
 mod frozen;

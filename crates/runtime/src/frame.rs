@@ -1,18 +1,21 @@
-//! The frame of a process: settings, logs, signals, drain, exit code.
+//! The frame of a process: signals, settings, logs, drain, exit code.
 //!
-//! A service's `main.rs` is one call of [`main`]; whoever reads a command line of their own calls
-//! [`process`].
+//! A service's `main.rs` is one call of [`main`]; whoever reads a command line of their own begins
+//! with [`Process::begin`].
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
 use std::time::Duration;
 
 use clap::{Arg, Command, value_parser};
 use holdfast_core::metrics;
 use holdfast_core::model::SCHEMA;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 use tracing::{error, info, warn};
 
 use crate::settings::{Environment, LogSettings, Problems, Settings};
@@ -32,25 +35,17 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 ///
 /// Exit codes: 0 after a signal and a clean drain, 64 for settings that can't be used (one line on
 /// stderr holds every fault), 1 for everything else.
-pub fn main<C>(
+pub fn main<C: Send + 'static>(
     read: fn(&Settings) -> Result<C, Problems>,
     start: impl AsyncFnOnce(C) -> Result<Services, BoxError>,
 ) -> ExitCode {
-    let environment = Environment::of_process();
-    let path = match config_path(std::env::args_os(), &environment) {
-        Ok(path) => path,
-        Err(wrong) => {
-            // Help and the version go to stdout and are no failure.
-            let told = wrong.print().is_ok();
-            return if told && !wrong.use_stderr() { ExitCode::SUCCESS } else { unusable() };
-        }
-    };
-    match configured(path.as_deref(), &environment, read) {
-        Ok((log, config)) => process(&log, async || start(config).await),
-        Err(told) => {
-            complain(&told);
-            unusable()
-        }
+    let begun = Process::begin().and_then(|mut process| {
+        let (log, config) = process.prepare(move || configured(read))??;
+        Ok((process, log, config))
+    });
+    match begun {
+        Ok((process, log, config)) => process.run(&log, async || start(config).await),
+        Err(code) => code,
     }
 }
 
@@ -84,16 +79,21 @@ fn config_path(
     Ok(given.get_one::<PathBuf>("config").cloned().or_else(named))
 }
 
-/// Reads and checks the settings; what is wrong comes back as one line.
-fn configured<C>(
-    path: Option<&Path>,
-    environment: &Environment,
-    read: fn(&Settings) -> Result<C, Problems>,
-) -> Result<(LogSettings, C), String> {
-    let unusable = |problems: Problems| format!("unusable settings: {problems}");
-    let settings = load(path, environment).map_err(unusable)?;
-    let config = read(&settings).map_err(unusable)?;
-    Ok((settings.log, config))
+/// What the command line and the settings say; else how to exit.
+fn configured<C>(read: fn(&Settings) -> Result<C, Problems>) -> Result<(LogSettings, C), ExitCode> {
+    let environment = Environment::of_process();
+    let path = config_path(std::env::args_os(), &environment).map_err(|wrong| {
+        // Help and the version go to stdout and are no failure.
+        let told = wrong.print().is_ok();
+        if told && !wrong.use_stderr() { ExitCode::SUCCESS } else { unusable() }
+    })?;
+    let settings = load(path.as_deref(), &environment);
+    let configured = settings.and_then(|settings| Ok((read(&settings)?, settings.log)));
+    let (config, log) = configured.map_err(|problems| {
+        complain(&format!("unusable settings: {problems}"));
+        unusable()
+    })?;
+    Ok((log, config))
 }
 
 /// Reads the settings file, if there is one, and checks it under the environment.
@@ -111,31 +111,84 @@ pub fn load(path: Option<&Path>, environment: &Environment) -> Result<Settings, 
     Settings::load(&text, environment)
 }
 
-/// Runs services until a signal, with logs, metrics and a runtime of their own; says how to exit.
-pub fn process(
-    log: &LogSettings,
-    start: impl AsyncFnOnce() -> Result<Services, BoxError>,
-) -> ExitCode {
-    match prepared(log) {
-        Ok(runtime) => {
-            let ended = runtime.block_on(live(start));
-            // A name that is being looked up can't be interrupted: do not wait for it.
-            runtime.shutdown_timeout(STUCK);
-            ended
+/// A process from its first moment on: a signal does not kill it, but asks it to end.
+pub struct Process {
+    runtime: Runtime,
+    signals: Signals,
+}
+
+impl Process {
+    /// Begins to listen for signals: to be called before anything else. Else says how to exit, and
+    /// has told why.
+    pub fn begin() -> Result<Self, ExitCode> {
+        let begun = || -> std::io::Result<Self> {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            let signals = {
+                let _inside = runtime.enter();
+                Signals::listen()?
+            };
+            Ok(Self { runtime, signals })
+        };
+        begun().map_err(|err| failed("can't listen for signals", &err))
+    }
+
+    /// Does what comes before the services, such as reading the settings, and gives what it gives.
+    ///
+    /// It may block for as long as it likes: a signal ends the process meanwhile, and leaves it where it is. Then,
+    /// as when it panics, the exit code comes back.
+    pub fn prepare<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ExitCode> {
+        // What came too late is dropped outside of the runtime: it may hold one of its own.
+        let (done, mut doing) = oneshot::channel();
+        // A thread of the runtime's own would be waited for at the end.
+        let thread = thread::Builder::new().name("prepare".to_owned());
+        // Nobody listens any more: then nobody wants it.
+        let started = thread.spawn(move || drop(done.send(work())));
+        started.map_err(|err| failed("can't start", &err))?;
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                signal = self.signals.next() => {
+                    complain(&format!("stopped by {signal} before the start"));
+                    Err(ExitCode::SUCCESS)
+                }
+                // It panicked, and has told so.
+                done = &mut doing => done.map_err(|_| ExitCode::FAILURE),
+            }
+        })
+    }
+
+    /// Runs services until a signal, with logs and metrics; says how to exit.
+    pub fn run(
+        self,
+        log: &LogSettings,
+        start: impl AsyncFnOnce() -> Result<Services, BoxError>,
+    ) -> ExitCode {
+        if let Err(err) = prepared(log) {
+            return failed("can't start", &*err);
         }
-        Err(err) => {
-            complain(&format!("can't start: {}", Chain(&*err)));
-            ExitCode::FAILURE
-        }
+        let Self { runtime, signals } = self;
+        let ended = runtime.block_on(live(start, signals));
+        // A name that is being looked up can't be interrupted: do not wait for it.
+        runtime.shutdown_timeout(STUCK);
+        ended
     }
 }
 
-fn prepared(log: &LogSettings) -> Result<tokio::runtime::Runtime, BoxError> {
+/// Says on stderr what could not be done.
+fn failed(what: &str, err: &(dyn std::error::Error + 'static)) -> ExitCode {
+    complain(&format!("{what}: {}", Chain(err)));
+    ExitCode::FAILURE
+}
+
+fn prepared(log: &LogSettings) -> Result<(), BoxError> {
     logs::init(log)?;
     raise_file_limit();
     metrics::install()?;
     metrics::build_info(VERSION, SCHEMA);
-    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+    Ok(())
 }
 
 /// Every connection takes a file, and the soft limit of many systems is 1024.
@@ -148,15 +201,11 @@ fn raise_file_limit() {
     }
 }
 
-/// From the first signal handler to the last task.
-async fn live(start: impl AsyncFnOnce() -> Result<Services, BoxError>) -> ExitCode {
-    let mut signals = match Signals::listen() {
-        Ok(signals) => signals,
-        Err(err) => {
-            error!(error = %err, "can't listen for signals");
-            return ExitCode::FAILURE;
-        }
-    };
+/// From the start of the first task to the end of the last.
+async fn live(
+    start: impl AsyncFnOnce() -> Result<Services, BoxError>,
+    mut signals: Signals,
+) -> ExitCode {
     let stop = Stop::default();
     tokio::select! {
         code = run(start, &stop) => code,

@@ -14,7 +14,7 @@ mod services;
 pub mod settings;
 mod signals;
 
-pub use frame::{VERSION, main, process};
+pub use frame::{Process, VERSION, main};
 pub use health::{Health, HealthPart};
 pub use holdfast_core::Chain;
 pub use logs::Seldom;

@@ -30,7 +30,8 @@ impl Signals {
         std::future::pending().await
     }
 
-    async fn next(&mut self) -> &'static str {
+    /// Waits for the next one, also if it came before; gives its name.
+    pub(crate) async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",

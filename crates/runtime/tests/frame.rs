@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         ("a_command_line_that_is_wrong_ends_with_64_and_the_version_with_0", command_line),
         ("either_signal_drains_and_ends_with_0", signals),
         ("a_signal_while_starting_ends_with_0", early_signal),
+        ("a_signal_while_the_settings_are_read_ends_with_0", signal_before_settings),
         ("a_second_signal_ends_at_once_and_not_with_0", second_signal),
         ("a_task_that_panics_ends_the_process_and_says_nothing_of_what_it_held", panicking),
         ("a_port_that_is_taken_ends_with_1", taken_port),
@@ -241,6 +242,25 @@ fn early_signal() {
     toy.signal(Signal::SIGTERM);
     let (code, log) = toy.ended();
     assert_eq!(code, Some(0), "{log}");
+}
+
+fn signal_before_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("holdfast.toml");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut command = Toy::command();
+    command.arg("--config").arg(&pipe).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // It can be opened as soon as it is read, and nobody will ever write to it.
+    let (send, opened) = channel();
+    thread::spawn(move || send.send(std::fs::File::options().write(true).open(pipe)));
+    let held = opened.recv_timeout(PATIENCE).expect("it reads its settings").unwrap();
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
+    let code = wait(&mut child).code();
+    drop(held);
+    let mut told = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert_eq!((code, &*told), (Some(0), "stopped by SIGTERM before the start\n"));
 }
 
 fn second_signal() {

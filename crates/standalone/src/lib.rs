@@ -19,6 +19,7 @@ mod up;
 use std::process::ExitCode;
 
 use clap::Parser;
+use holdfast_runtime::Process;
 
 use cli::{Cli, Command};
 
@@ -27,9 +28,17 @@ use cli::{Cli, Command};
 /// Exit codes: 0 if it went well, 64 for a command line or settings that can't be used, 1 for everything else.
 pub fn main() -> ExitCode {
     match Cli::try_parse() {
-        Ok(Cli { command: Command::Up(args) }) => up::run(&args),
+        Ok(Cli { command: Command::Up(args) }) => begun(|process| up::run(process, args)),
         Ok(Cli { command: Command::Demo(args) }) => demo::run(&args),
-        Ok(Cli { command: Command::Role(args) }) => role::run(&args),
+        Ok(Cli { command: Command::Role(args) }) => begun(|process| role::run(process, args)),
         Err(wrong) => console::usage(&wrong),
+    }
+}
+
+/// Runs what a signal asks to end.
+fn begun(run: impl FnOnce(Process) -> ExitCode) -> ExitCode {
+    match Process::begin() {
+        Ok(process) => run(process),
+        Err(code) => code,
     }
 }

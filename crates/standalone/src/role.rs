@@ -1,35 +1,39 @@
 //! One role as a process of its own: the same libraries, the same frame as the roles' own programs.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use holdfast_runtime::{BoxError, Environment, Problems, Services, Settings, frame};
+use holdfast_runtime::{BoxError, Environment, Problems, Process, Services, Settings, frame};
 
 use crate::cli::{self, RoleName};
 use crate::console;
 
 /// Runs the role until it is told to stop.
-pub(crate) fn run(args: &cli::Role) -> ExitCode {
-    let path = args.config.as_path();
+pub(crate) fn run(process: Process, args: cli::Role) -> ExitCode {
+    use {
+        holdfast_producer as producer, holdfast_reclaimer as reclaimer, holdfast_worker as worker,
+    };
+    let path = args.config;
     match args.role {
-        RoleName::Producer => {
-            service(path, holdfast_producer::Config::read, holdfast_producer::start)
-        }
-        RoleName::Worker => service(path, holdfast_worker::Config::read, holdfast_worker::start),
-        RoleName::Reclaimer => {
-            service(path, holdfast_reclaimer::Config::read, holdfast_reclaimer::start)
-        }
+        RoleName::Producer => service(process, path, producer::Config::read, producer::start),
+        RoleName::Worker => service(process, path, worker::Config::read, worker::start),
+        RoleName::Reclaimer => service(process, path, reclaimer::Config::read, reclaimer::start),
     }
 }
 
-fn service<C>(
-    path: &Path,
+fn service<C: Send + 'static>(
+    mut process: Process,
+    path: PathBuf,
     read: fn(&Settings) -> Result<C, Problems>,
     start: impl AsyncFnOnce(C) -> Result<Services, BoxError>,
 ) -> ExitCode {
-    let settings = frame::load(Some(path), &Environment::of_process());
-    match settings.and_then(|settings| Ok((read(&settings)?, settings.log))) {
-        Ok((config, log)) => frame::process(&log, async || start(config).await),
-        Err(problems) => console::unusable(&problems),
+    let configured = process.prepare(move || {
+        let settings = frame::load(Some(&path), &Environment::of_process());
+        settings.and_then(|settings| Ok((read(&settings)?, settings.log)))
+    });
+    match configured {
+        Ok(Ok((config, log))) => process.run(&log, async || start(config).await),
+        Ok(Err(problems)) => console::unusable(&problems),
+        Err(code) => code,
     }
 }

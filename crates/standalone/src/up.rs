@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use holdfast_core::Redis;
 use holdfast_runtime::serve::BindError;
-use holdfast_runtime::{BoxError, Chain, Environment, Health, Problems, Services, Settings, frame};
+use holdfast_runtime::{
+    BoxError, Chain, Environment, Health, Problems, Process, Services, Settings,
+};
 use tokio::time::{Instant, sleep};
 
 use crate::cli;
@@ -77,8 +79,8 @@ impl Configs {
 }
 
 /// Everything that is there before the first role starts, and after the last has ended.
-struct Up<'a> {
-    args: &'a cli::Up,
+struct Up {
+    args: cli::Up,
     settings: Settings,
     configs: Configs,
     redis: Option<Kept>,
@@ -86,14 +88,16 @@ struct Up<'a> {
 }
 
 /// Runs until a signal; then drains the roles, and stops Redis last.
-pub(crate) fn run(args: &cli::Up) -> ExitCode {
-    let up = match Up::prepare(args, &Environment::of_process()) {
-        Ok(up) => up,
-        Err(NotUp::Settings(problems)) => return unusable(&problems),
-        Err(err) => {
+pub(crate) fn run(mut process: Process, args: cli::Up) -> ExitCode {
+    // It may fetch a server: who does not want to wait for that is heard.
+    let up = match process.prepare(move || Up::prepare(args, &Environment::of_process())) {
+        Ok(Ok(up)) => up,
+        Ok(Err(NotUp::Settings(problems))) => return unusable(&problems),
+        Ok(Err(err)) => {
             say(Chain(&err));
             return ExitCode::FAILURE;
         }
+        Err(code) => return code,
     };
     let start = async || {
         // A log that goes elsewhere is not where whoever started us looks.
@@ -104,7 +108,7 @@ pub(crate) fn run(args: &cli::Up) -> ExitCode {
         };
         up.start().await.inspect_err(tell)
     };
-    let ended = frame::process(&up.settings.log, start);
+    let ended = process.run(&up.settings.log, start);
     if let Some(redis) = &up.redis {
         // The roles have settled or handed back what they had: now it can be closed.
         note_stop(redis.stop());
@@ -117,9 +121,9 @@ fn for_eyes() -> bool {
     io::stdout().is_terminal()
 }
 
-impl<'a> Up<'a> {
+impl Up {
     /// Checks the settings, then starts what the roles need.
-    fn prepare(args: &'a cli::Up, environment: &Environment) -> Result<Self, NotUp> {
+    fn prepare(args: cli::Up, environment: &Environment) -> Result<Self, NotUp> {
         let draft = Draft::read(args.config.as_deref(), args.target.as_deref(), for_eyes());
         let draft = draft.map_err(NotUp::Settings)?;
         let own = draft.check(environment).map_err(NotUp::Settings)?;
