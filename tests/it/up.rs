@@ -235,6 +235,17 @@ async fn a_port_that_is_taken_is_named_with_its_setting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_ops_port_of_a_role_is_named_as_without_effect() {
+    let folder = folder();
+    let up = Up::start(folder.path(), &[], &[("HOLDFAST_WORKER_OPS_LISTEN", "127.0.0.1:1")]).await;
+    let told = up.process.stderr();
+    let lines: Vec<&str> = told.lines().filter(|line| line.contains("has no effect")).collect();
+    assert!(matches!(lines[..], [line] if line.starts_with("worker.ops_listen ")), "{told}");
+    let help = Process::run(HOLDFAST, &["up", "--help"], &[]).await.stdout;
+    assert!(help.contains("ops_listen of a role's section has no effect"), "{help}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn unusable_settings_are_refused_before_anything_is_started() {
     let folder = folder();
     let bad = [("HOLDFAST_WORKER_LEASE", "soon"), ("HOLDFAST_RECLAIMER_EVERY", "never")];

@@ -105,6 +105,13 @@ impl Settings {
         }
     }
 
+    /// Whether the file or the environment says anything about a field, be it the default.
+    pub fn is_given(&self, section: &str, field: &str) -> bool {
+        let section = self.shown.iter().find(|shown| shown.path == section);
+        let field = section.and_then(|shown| shown.fields.iter().find(|it| it.name == field));
+        field.is_some_and(|field| field.given)
+    }
+
     /// The settings as they are in force, as a file would hold them, secrets hidden.
     pub fn show(&self) -> String {
         let mut text = String::new();

@@ -37,7 +37,7 @@ pub(crate) struct Up {
     /// A settings file; if redis.url is set in it, no private Redis is started
     #[arg(long, value_name = "FILE", env = "HOLDFAST_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// Where health and metrics of all roles are
+    /// Where health and metrics of all roles are; ops_listen of a role's section has no effect
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9090")]
     pub(crate) ops_listen: SocketAddr,
     /// When the private Redis writes through to the disk: before each answer, each second, or when the system pleases

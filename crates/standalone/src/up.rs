@@ -116,6 +116,13 @@ pub(crate) fn run(mut process: Process, args: cli::Up) -> ExitCode {
     ended
 }
 
+/// What is said of a setting that `up` does not follow.
+fn no_effect(field: &str, ops: SocketAddr) -> String {
+    format!(
+        "{field} has no effect here: up tells health and metrics of all roles on {ops} (--ops-listen)"
+    )
+}
+
 /// Whether a person reads the log.
 fn for_eyes() -> bool {
     io::stdout().is_terminal()
@@ -127,6 +134,7 @@ impl Up {
         let draft = Draft::read(args.config.as_deref(), args.target.as_deref(), for_eyes());
         let draft = draft.map_err(NotUp::Settings)?;
         let own = draft.check(environment).map_err(NotUp::Settings)?;
+        own.without_effect.iter().for_each(|field| say(no_effect(field, args.ops_listen)));
 
         let started = || private_redis::start(&args.server, &args.data, args.appendfsync.into());
         let redis = own.redis.then(started).transpose()?.map(Kept::new);

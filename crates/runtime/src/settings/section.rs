@@ -26,6 +26,8 @@ pub(super) struct Field {
     pub(super) default: Option<&'static str>,
     /// What it is here, as the file would spell it.
     pub(super) value: Option<String>,
+    /// Whether somebody says anything.
+    pub(super) given: bool,
     variable: Option<String>,
     changed: bool,
 }
@@ -152,7 +154,14 @@ impl<'p> Section<'p> {
         };
         let text = value.as_ref().map(T::write);
         let changed = given.is_some() && !faulty && (text != default_text || default.is_none());
-        self.read.push(Field { name, default, value: text, variable, changed });
+        self.read.push(Field {
+            name,
+            default,
+            value: text,
+            given: given.is_some(),
+            variable,
+            changed,
+        });
         if faulty { None } else { Some(value) }
     }
 

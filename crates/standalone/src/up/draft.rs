@@ -13,6 +13,9 @@ const PRIVATE: &str = "redis://private.invalid";
 /// Stands for the stand-in until it runs.
 const STAND_IN: &str = "http://stand-in.invalid";
 
+/// The field of each role in place of which `up` has one port for all.
+const OPS_LISTEN: &str = "ops_listen";
+
 /// Settings that are not complete yet.
 pub(crate) struct Draft {
     text: String,
@@ -23,12 +26,14 @@ pub(crate) struct Draft {
 }
 
 /// What `up` runs itself; none: the settings name another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Own {
     /// A Redis.
     pub(crate) redis: bool,
     /// An inference server.
     pub(crate) stand_in: bool,
+    /// Fields that are set although it has one port of its own in their place.
+    pub(crate) without_effect: Vec<String>,
 }
 
 /// Where what `up` runs itself is.
@@ -71,9 +76,12 @@ impl Draft {
     /// Checks the settings before anything runs, and says what has to.
     pub(crate) fn check(&self, environment: &Environment) -> Result<Own, Problems> {
         let settings = self.settings(&Places::default(), environment)?;
+        let roles = ["producer", "worker", "reclaimer"].into_iter();
+        let set = roles.filter(|role| settings.is_given(role, OPS_LISTEN));
         Ok(Own {
             redis: settings.redis.url.expose() == PRIVATE,
             stand_in: self.target.is_none() && !self.declares_queues(),
+            without_effect: set.map(|role| format!("{role}.{OPS_LISTEN}")).collect(),
         })
     }
 
@@ -130,7 +138,7 @@ mod tests {
     }
 
     fn own(text: &str, target: Option<&str>, environment: &Environment) -> (bool, bool) {
-        let Own { redis, stand_in } = draft(text, target).unwrap().check(environment).unwrap();
+        let Own { redis, stand_in, .. } = draft(text, target).unwrap().check(environment).unwrap();
         (redis, stand_in)
     }
 
@@ -148,7 +156,8 @@ mod tests {
     #[test]
     fn without_a_file_there_is_one_queue_over_a_redis_and_a_stand_in_of_its_own() {
         let draft = Draft::read(None, None, false).unwrap();
-        assert_eq!(draft.check(&nothing()).unwrap(), Own { redis: true, stand_in: true });
+        let own = Own { redis: true, stand_in: true, without_effect: Vec::new() };
+        assert_eq!(draft.check(&nothing()).unwrap(), own);
         let settings = draft.settings(&places(), &nothing()).unwrap();
         assert_eq!(settings.redis.url.expose(), "redis://127.0.0.1:7001");
         let queues: Vec<String> =
@@ -171,6 +180,14 @@ mod tests {
         assert_eq!(settings.redis.url.expose(), "redis://elsewhere:6379");
         assert_eq!(settings.worker.lease.as_secs(), 6);
         assert_eq!(settings.queues.len(), 1);
+    }
+
+    #[test]
+    fn a_roles_own_ops_port_has_no_effect_wherever_it_is_set() {
+        let default = "[worker]\nops_listen = \"127.0.0.1:9092\"\n";
+        let variable = Environment::new([("HOLDFAST_PRODUCER_OPS_LISTEN", "127.0.0.1:1")]);
+        let told = draft(default, None).unwrap().check(&variable).unwrap().without_effect;
+        assert_eq!(told, ["producer.ops_listen", "worker.ops_listen"]);
     }
 
     #[test]
