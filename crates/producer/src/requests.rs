@@ -35,7 +35,8 @@ pub(crate) async fn status(
         Some(session) => app.holders.name(&app.store, session).await,
         None => None,
     };
-    let status = Status::of(&named, &Seen::from(found)).held_by(holder);
+    let metadata = app.metadata(&named, &found).await?;
+    let status = Status::of(&named, &Seen::from(found)).held_by(holder).noted(metadata);
     Ok(Json(status).into_response())
 }
 

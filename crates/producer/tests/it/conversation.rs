@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_core::model::{Failure, FailureCode, Outcome};
-use holdfast_core::script::{SettleKind, SettleReply};
+use holdfast_core::script::{Burial, SettleKind, SettleReply};
 use holdfast_testkit::RedisServer;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -59,6 +59,41 @@ async fn a_request_is_told_about_from_submit_to_result_and_its_bytes_stay_as_the
     let status = producer.status("a:1").await;
     assert_eq!((&status["state"], &status["outcome"]), (&"finished".into(), &"answered".into()));
     producer.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn metadata_is_shown_as_it_was_given_until_the_request_has_finished() {
+    const NOTED: &str =
+        r#"{ "b": 1.0,"a" :[ ],"é":"\u00e9\/\"","n":12345678901234567890123,"b2":-0.0}"#;
+    let redis = RedisServer::start().await;
+    let (producer, hand) = (Producer::on(&redis).await, Hand::on(&redis));
+    let body = format!(r#"{{"id":"noted","timeout":"10m","metadata": {NOTED} ,"payload":1}}"#);
+    assert_eq!(producer.submit(&body).await.status, 202);
+    let shown = format!(r#""metadata":{NOTED}"#);
+    let told = producer.call("GET", "noted").await;
+    assert!(told.text().contains(&shown), "pending: {}", told.text());
+
+    let lease = hand.claim().await;
+    let told = producer.call("GET", "noted").await;
+    assert!(told.text().contains(&shown), "leased: {}", told.text());
+    let bury = SettleKind::Bury {
+        outcome: Burial::GaveUp,
+        failure: Failure { code: FailureCode::Status, status: 503 },
+        answer: None,
+    };
+    hand.settle(&lease, bury).await;
+    let told = producer.call("GET", "noted").await;
+    assert!(told.text().contains(&shown), "dead: {}", told.text());
+
+    for (id, noted) in [("finished", r#""metadata":{"a":1},"#), ("without", "")] {
+        let body = format!(r#"{{"id":"{id}",{noted}"timeout":"10m","payload":1}}"#);
+        assert_eq!(producer.submit(&body).await.status, 202);
+        if id == "finished" {
+            hand.answer(200, b"done").await;
+        }
+        let status = producer.status(id).await;
+        assert_eq!(status.get("metadata"), None, "{status}");
+    }
 }
 
 #[tokio::test]
@@ -203,7 +238,7 @@ async fn a_redriven_request_still_tells_how_its_last_run_ended() {
     let first = told["generation"].as_str().unwrap();
     let lease = hand.claim().await;
     let failure = Failure { code: FailureCode::Connect, status: 0 };
-    let bury = SettleKind::Bury { outcome: Outcome::GaveUp, failure, answer: None };
+    let bury = SettleKind::Bury { outcome: Burial::GaveUp, failure, answer: None };
     hand.settle(&lease, bury).await;
     let dead = producer.call("GET", "d/result").await;
     assert_eq!((dead.status, problem(&dead).as_str()), (200, "gave-up"));
