@@ -168,3 +168,6 @@ fn unix_seconds() -> f64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0.0, |now| now.as_secs_f64())
 }
+
+#[cfg(test)]
+mod tests;
