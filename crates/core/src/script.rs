@@ -40,7 +40,7 @@ pub use register::{Register, RegisterReply, WorkerRow, registered_queues, regist
 pub use renew::{Renew, RenewReply};
 pub use requests::Requests;
 pub use ring::Ring;
-pub use settle::{Settle, SettleItem, SettleKind, SettleReply};
+pub use settle::{Burial, Settle, SettleItem, SettleKind, SettleReply};
 pub use submit::{FullOf, Submission, Submit, SubmitReply};
 pub use sweep::{Sweep, SweepReply};
 

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use holdfast_core::model::{Failure, FailureCode, Outcome};
-use holdfast_core::script::SettleKind;
+use holdfast_core::model::{Failure, FailureCode};
+use holdfast_core::script::{Burial, SettleKind};
 use rand::Rng;
 
 use crate::backoff;
@@ -41,7 +41,7 @@ pub(crate) fn after(
         Ok(Reply::TooLarge(head)) => another_try(&head, at, rng).unwrap_or_else(|| {
             let (status, head) = head.stored();
             let failure = Failure { code: FailureCode::TooLarge, status };
-            SettleKind::Bury { outcome: Outcome::AnswerTooLarge, failure, answer: Some(head) }
+            SettleKind::Bury { outcome: Burial::AnswerTooLarge, failure, answer: Some(head) }
         }),
     }
 }
@@ -57,13 +57,13 @@ pub(crate) fn after_deadline() -> SettleKind {
 /// The request can't be made into a call.
 pub(crate) fn unusable() -> SettleKind {
     let failure = Failure { code: FailureCode::Unusable, status: 0 };
-    SettleKind::Bury { outcome: Outcome::Unusable, failure, answer: None }
+    SettleKind::Bury { outcome: Burial::Unusable, failure, answer: None }
 }
 
 fn after_fault(fault: Fault, at: &Circumstances, rng: &mut impl Rng) -> SettleKind {
     let failure = Failure { code: fault.into(), status: 0 };
     if at.is_last() {
-        return SettleKind::Bury { outcome: Outcome::GaveUp, failure, answer: None };
+        return SettleKind::Bury { outcome: Burial::GaveUp, failure, answer: None };
     }
     // If no other attempt can start in time, Redis ends it as past its deadline.
     SettleKind::Retry { delay: backoff::delay(at.attempts, None, at.left, rng), failure }
@@ -185,7 +185,7 @@ mod tests {
         let failure = Failure { code: FailureCode::CutBody, status: 0 };
         assert_eq!(
             decided(Err(Fault::CutBody), last),
-            SettleKind::Bury { outcome: Outcome::GaveUp, failure, answer: None }
+            SettleKind::Bury { outcome: Burial::GaveUp, failure, answer: None }
         );
         let kind = decided(Err(Fault::CutBody), Circumstances { attempts: 2, ..last });
         assert!(matches!(kind, SettleKind::Retry { failure: it, .. } if it == failure));
@@ -204,7 +204,7 @@ mod tests {
         let kind = decided(Ok(Reply::TooLarge(answer(200))), at());
         let failure = Failure { code: FailureCode::TooLarge, status: 200 };
         let (_, head) = answer(200).stored();
-        let outcome = Outcome::AnswerTooLarge;
+        let outcome = Burial::AnswerTooLarge;
         assert_eq!(kind, SettleKind::Bury { outcome, failure, answer: Some(head) });
         let kind = decided(Ok(Reply::TooLarge(answer(500))), at());
         assert!(matches!(kind, SettleKind::Retry { .. }));

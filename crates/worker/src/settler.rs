@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use holdfast_core::error::Refusal;
 use holdfast_core::keys::ShardKeys;
-use holdfast_core::model::{Failure, FailureCode, Outcome};
-use holdfast_core::script::{MAX_BYTES, MAX_ITEMS, Settle, SettleItem, SettleKind, SettleReply};
+use holdfast_core::model::{Failure, FailureCode};
+use holdfast_core::script::{
+    Burial, MAX_BYTES, MAX_ITEMS, Settle, SettleItem, SettleKind, SettleReply,
+};
 use holdfast_core::{Chain, Redis, StoreError};
 use holdfast_runtime::Seldom;
 use tokio::sync::{mpsc, oneshot};
@@ -131,7 +133,7 @@ impl Writer {
         for item in &mut items {
             error!(error = %Chain(why), handle = %item.handle, "can't be settled: burying it");
             let failure = Failure { code: FailureCode::Internal, status: 0 };
-            let outcome = Outcome::Unusable;
+            let outcome = Burial::Unusable;
             item.kind = SettleKind::Bury { outcome, failure, answer: None };
         }
         match self.send(&items, group).await {

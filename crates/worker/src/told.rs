@@ -52,7 +52,7 @@ fn end(kind: &SettleKind, reply: SettleReply) -> Option<Outcome> {
         (
             SettleReply::Done | SettleReply::Already(Settled::Bury),
             SettleKind::Bury { outcome, .. },
-        ) => Some(*outcome),
+        ) => Some((*outcome).into()),
         _ => None,
     }
 }
@@ -74,7 +74,7 @@ fn log(shard: &ShardKeys, item: &SettleItem, reply: SettleReply) {
             warn!(queue, %key, %generation, word, ?reply, "too late: the lease was another's");
         }
         (SettleReply::Done, SettleKind::Bury { outcome, failure, .. }) => {
-            let (outcome, code) = (outcome.word(), failure.code.word());
+            let (outcome, code) = (Outcome::from(*outcome).word(), failure.code.word());
             info!(queue, %key, %generation, outcome, code, "dead");
         }
         (SettleReply::Done, SettleKind::Retry { delay, failure }) => {
@@ -87,7 +87,7 @@ fn log(shard: &ShardKeys, item: &SettleItem, reply: SettleReply) {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_core::model::Answer;
+    use holdfast_core::{model::Answer, script::Burial};
 
     use super::*;
 
@@ -95,7 +95,7 @@ mod tests {
     fn an_end_whose_first_answer_was_lost_is_counted_by_the_repeat() {
         let ack = SettleKind::Ack { status: 200, answer: Answer::default() };
         let failure = Failure { code: FailureCode::Connect, status: 0 };
-        let bury = SettleKind::Bury { outcome: Outcome::GaveUp, failure, answer: None };
+        let bury = SettleKind::Bury { outcome: Burial::GaveUp, failure, answer: None };
         let retry = SettleKind::Retry { delay: std::time::Duration::ZERO, failure };
         for reply in [SettleReply::Done, SettleReply::Already(Settled::Ack)] {
             assert_eq!(end(&ack, reply), Some(Outcome::Answered));

@@ -139,7 +139,8 @@ async fn a_lease_whose_ticket_is_lost_is_settled_with_a_record_that_says_so() {
 
 fn unusable() -> holdfast_core::script::SettleKind {
     let failure = crate::fixture::failure();
-    holdfast_core::script::SettleKind::Bury { outcome: Outcome::Unusable, failure, answer: None }
+    let outcome = holdfast_core::script::Burial::Unusable;
+    holdfast_core::script::SettleKind::Bury { outcome, failure, answer: None }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use holdfast_core::{
     Redis,
     model::{Fence, Handle, Home, Outcome},
     redis::{Message, Options, Subscriber},
-    script::{CancelReply, RenewReply, SettleKind, SettleReply},
+    script::{Burial, CancelReply, RenewReply, SettleKind, SettleReply},
 };
 use tokio::time::timeout;
 
@@ -93,10 +93,11 @@ async fn each_outcome_ends_in_its_home() {
         let home = if outcome.is_dead() { Home::Dead } else { Home::Finished };
         assert_eq!(shard.home(handle.key()).await, Some(home), "{outcome:?}");
     }
-    for outcome in Outcome::ALL.into_iter().filter(|outcome| outcome.is_dead()) {
+    for burial in [Burial::GaveUp, Burial::Unusable, Burial::AnswerTooLarge] {
+        let outcome = Outcome::from(burial);
         let (fence, handle) = shard.running(&Item::new(outcome.word())).await;
         let SettleKind::Bury { failure, answer, .. } = bury() else { panic!("not a bury") };
-        let kind = SettleKind::Bury { outcome, failure, answer };
+        let kind = SettleKind::Bury { outcome: burial, failure, answer };
         assert_eq!(shard.settle(fence, handle, kind).await, SettleReply::Done);
         assert_eq!(shard.outcome(handle.key()).await, outcome);
     }

@@ -40,13 +40,34 @@ pub enum SettleKind {
     },
     /// Give up.
     Bury {
-        /// One of the outcomes that end in `dead`.
-        outcome: Outcome,
+        /// How it ends.
+        outcome: Burial,
         /// Why.
         failure: Failure,
         /// The head of an answer, if there is one to show.
         answer: Option<Answer>,
     },
+}
+
+/// The ends by which a worker may bury. What else ends in `dead` is not a worker's to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Burial {
+    /// [`Outcome::GaveUp`].
+    GaveUp,
+    /// [`Outcome::Unusable`].
+    Unusable,
+    /// [`Outcome::AnswerTooLarge`].
+    AnswerTooLarge,
+}
+
+impl From<Burial> for Outcome {
+    fn from(burial: Burial) -> Self {
+        match burial {
+            Burial::GaveUp => Self::GaveUp,
+            Burial::Unusable => Self::Unusable,
+            Burial::AnswerTooLarge => Self::AnswerTooLarge,
+        }
+    }
 }
 
 impl SettleKind {
@@ -91,7 +112,7 @@ impl SettleItem {
                 (flag(*sent), failure.map(Failure::pack).unwrap_or_default(), Bytes::new())
             }
             SettleKind::Bury { outcome, failure, answer } => (
-                number(*outcome as u8),
+                number(Outcome::from(*outcome) as u8),
                 failure.pack(),
                 answer.as_ref().map(Answer::pack).unwrap_or_default(),
             ),
