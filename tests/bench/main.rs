@@ -3,13 +3,14 @@
 //! # Layout
 //!
 //! Each bench is a module: [`pickup`]. They share `stage` (Redis and roles as processes), `gateway` (the stand-in on
-//! a thread of its own), `machine` (what it ran on) and `times` (quantiles). A bench compares what it measures with a
+//! a thread of its own), `sleeper` (who waits for a bell), `machine` (what it ran on) and `times` (quantiles). A bench compares what it measures with a
 //! floor that it measures in the same run, by turns: figures of a busy machine are then slow on both sides.
 #![expect(clippy::expect_used, reason = "a bench that can't measure ends and says what failed")]
 
 mod gateway;
 mod machine;
 mod pickup;
+mod sleeper;
 mod stage;
 mod times;
 
@@ -29,6 +30,12 @@ struct Cli {
 enum Bench {
     /// How long an idle system takes to call for a new request, and how fast one worker drains a queue
     Pickup(pickup::Args),
+    /// A part of the floor, in a process of its own
+    #[command(hide = true)]
+    Sleeper {
+        /// Where Redis listens
+        port: u16,
+    },
 }
 
 /// How a bench tells its figures.
@@ -47,5 +54,6 @@ async fn main() -> ExitCode {
     let arguments = std::env::args_os().filter(|argument| argument != "--bench");
     match Cli::parse_from(arguments).bench {
         Bench::Pickup(args) => pickup::run(&args).await,
+        Bench::Sleeper { port } => sleeper::run(port).await,
     }
 }

@@ -1,21 +1,19 @@
 //! An idle system: from a submit to its arrival at the gateway.
 //!
-//! The floor is what any queue over Redis must do: wake a sleeper by BLPOP, and make one call over HTTP. Both are
-//! measured with clients of a few lines, by turns with the real thing and after the same rest.
+//! The floor is what any queue over Redis must do: wake a process that sleeps in BLPOP, and make one call over HTTP. Both
+//! are measured with clients of a few lines, by turns with the real thing and after the same rest.
 
 use std::time::{Duration, Instant};
 
-use holdfast_testkit::Client;
 use serde::Serialize;
 use tokio::time::sleep;
 
 use super::{JSON, item, payload};
 use crate::gateway::Gateway;
+use crate::sleeper::Sleeper;
 use crate::stage::Stage;
 use crate::times::Times;
 
-/// A list of the bench's own.
-const LIST: &str = "bench-bell";
 /// What comes first is slower on every side: connections are made, caches are cold.
 const WARM_UP: u32 = 50;
 
@@ -31,7 +29,7 @@ pub(super) struct Plan<'a> {
 /// The samples of a round, in microseconds.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Round {
-    /// From before RPUSH on one connection until BLPOP is answered on another.
+    /// From before RPUSH until another process has the answer to its BLPOP.
     pub(super) bell: Times,
     /// One POST straight to the gateway and its answer.
     pub(super) http: Times,
@@ -43,15 +41,14 @@ pub(super) struct Round {
 
 impl Plan<'_> {
     pub(super) async fn round(&self, round: usize) -> Round {
-        let port = self.stage.redis.port();
-        let (sleeper, ringer) = (Client::new(port), Client::new(port));
+        let sleeper = Sleeper::start(self.stage.redis.port()).await;
         let mut measured = Round::default();
         for sample in 0..WARM_UP + self.samples {
             if sample == WARM_UP {
                 measured = Round::default();
             }
             let id = format!("idle-{round}-{sample}");
-            measured.bell.push(self.bell(&sleeper, &ringer).await);
+            measured.bell.push(self.bell(&sleeper).await);
             measured.http.push(self.http(&id).await);
             let (pickup, submit) = self.pickup(&id).await;
             measured.pickup.push(pickup);
@@ -60,20 +57,9 @@ impl Plan<'_> {
         measured
     }
 
-    async fn bell(&self, sleeper: &Client, ringer: &Client) -> Duration {
-        let woken = async {
-            let token = sleeper.command(&["BLPOP", LIST, "0"]).await;
-            assert!(token.array().is_some(), "no token: {token:?}");
-            Instant::now()
-        };
-        let rung = async {
-            sleep(self.rest).await;
-            let began = Instant::now();
-            assert_eq!(ringer.command(&["RPUSH", LIST, "1"]).await.int(), Some(1));
-            began
-        };
-        let (woken, began) = tokio::join!(woken, rung);
-        woken - began
+    async fn bell(&self, sleeper: &Sleeper) -> Duration {
+        sleep(self.rest).await;
+        sleeper.wake().await
     }
 
     async fn http(&self, id: &str) -> Duration {
