@@ -57,12 +57,12 @@ pub(crate) async fn read(
 }
 
 /// Takes memory for bytes that came, so that a body which only announces its size holds none.
-pub(crate) fn take(memory: &Arc<Semaphore>, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
+fn take(memory: &Arc<Semaphore>, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
     u32::try_from(bytes)
         .ok()
         .and_then(|bytes| Arc::clone(memory).try_acquire_many_owned(bytes).ok())
         .ok_or_else(|| {
-            Problem::new(Kind::Overloaded, "the memory for bodies is in use; nothing was changed")
+            Problem::new(Kind::Overloaded, "the memory for bodies is in use; nothing was stored")
         })
 }
 

@@ -1,25 +1,17 @@
 //! Looks at what is kept, as many keys of a shard in one call as are asked for together.
-//!
-//! A record and what was submitted may be large: each of those travels alone.
 
 use std::sync::Arc;
 
 use holdfast_core::Chain;
 use holdfast_core::keys::ShardKeys;
-use holdfast_core::model::{Home, Key, Request};
-use holdfast_core::script::{Found, Read, Requests};
-use serde_json::value::RawValue;
+use holdfast_core::model::Key;
+use holdfast_core::script::{Found, Read};
 use tracing::warn;
 
 use crate::app::{App, Named, Store};
 use crate::batcher::{Inbox, Job, Unanswered};
-use crate::body;
-use crate::item::MAX_METADATA;
 use crate::problem::Problem;
 use crate::store::{Lost, crowded, patiently, unreachable_store};
-
-/// What a stored request takes beside its body: names, and metadata that may be escaped twice over.
-const MOST_BESIDE_A_BODY: usize = 8 * MAX_METADATA;
 
 /// What is kept under a key, if that could be found out.
 pub(crate) type Looked = Result<Option<Found>, Away>;
@@ -107,39 +99,6 @@ impl App {
                 Err(unreachable_store())
             }
         }
-    }
-}
-
-impl App {
-    /// The metadata of a request as it was submitted; none: there was none, or the request has finished, and what was
-    /// submitted is gone.
-    pub(crate) async fn metadata(
-        &self,
-        named: &Named,
-        found: &Found,
-    ) -> Result<Option<Box<RawValue>>, Problem> {
-        if found.home == Some(Home::Finished) {
-            return Ok(None);
-        }
-        // Redis has no way to read a part of a field: the body comes along, and takes its share of the memory.
-        let size = found.ticket.body_size as usize + MOST_BESIDE_A_BODY;
-        let _share = body::take(&self.memory, size)?;
-        let keys = [named.key];
-        let requests = Requests { shard: &named.shard().keys, keys: &keys };
-        let call = || requests.run(&self.store.redis);
-        let answered = patiently(self.store.patience, call).await.map_err(|lost| {
-            let queue = &named.queue.name;
-            match &lost.error {
-                Some(error) => warn!(%queue, error = %Chain(error), "metadata was not read"),
-                None => warn!(%queue, "metadata was not read in time"),
-            }
-            unreachable_store()
-        })?;
-        let packed = answered.answer.into_iter().next().flatten();
-        // What is damaged has none: its status is told all the same.
-        let request = packed.and_then(|packed| Request::unpack(packed).ok());
-        let metadata = request.and_then(|request| request.envelope.metadata);
-        Ok(metadata.and_then(|text| RawValue::from_string(text).ok()))
     }
 }
 

@@ -35,8 +35,7 @@ pub(crate) async fn status(
         Some(session) => app.holders.name(&app.store, session).await,
         None => None,
     };
-    let metadata = app.metadata(&named, &found).await?;
-    let status = Status::of(&named, &Seen::from(found)).held_by(holder).noted(metadata);
+    let status = Status::of(&named, &Seen::from(found)).held_by(holder);
     Ok(Json(status).into_response())
 }
 

@@ -4,7 +4,6 @@ use holdfast_core::model::{Failure, Home, Record, Ticket};
 use holdfast_core::script::Found;
 use serde::Serialize;
 use serde_json::Number;
-use serde_json::value::RawValue;
 
 use crate::app::Named;
 
@@ -84,8 +83,6 @@ pub(crate) struct Status {
     last_failure: Option<LastFailure>,
     #[serde(skip_serializing_if = "Option::is_none")]
     previous: Option<Previous>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metadata: Option<Box<RawValue>>,
 }
 
 /// The running lease.
@@ -142,7 +139,6 @@ impl Status {
                 outcome: previous.outcome.map(|outcome| outcome.word()),
                 ended_at: seconds(previous.ended_at),
             }),
-            metadata: None,
         }
     }
 }
@@ -153,12 +149,6 @@ impl Status {
         if let Some(lease) = &mut self.lease {
             lease.worker = worker;
         }
-        self
-    }
-
-    /// Adds what the caller noted at the submit, as it stood there.
-    pub(crate) fn noted(mut self, metadata: Option<Box<RawValue>>) -> Self {
-        self.metadata = metadata;
         self
     }
 }

@@ -62,41 +62,6 @@ async fn a_request_is_told_about_from_submit_to_result_and_its_bytes_stay_as_the
 }
 
 #[tokio::test]
-async fn metadata_is_shown_as_it_was_given_until_the_request_has_finished() {
-    const NOTED: &str =
-        r#"{ "b": 1.0,"a" :[ ],"é":"\u00e9\/\"","n":12345678901234567890123,"b2":-0.0}"#;
-    let redis = RedisServer::start().await;
-    let (producer, hand) = (Producer::on(&redis).await, Hand::on(&redis));
-    let body = format!(r#"{{"id":"noted","timeout":"10m","metadata": {NOTED} ,"payload":1}}"#);
-    assert_eq!(producer.submit(&body).await.status, 202);
-    let shown = format!(r#""metadata":{NOTED}"#);
-    let told = producer.call("GET", "noted").await;
-    assert!(told.text().contains(&shown), "pending: {}", told.text());
-
-    let lease = hand.claim().await;
-    let told = producer.call("GET", "noted").await;
-    assert!(told.text().contains(&shown), "leased: {}", told.text());
-    let bury = SettleKind::Bury {
-        outcome: Burial::GaveUp,
-        failure: Failure { code: FailureCode::Status, status: 503 },
-        answer: None,
-    };
-    hand.settle(&lease, bury).await;
-    let told = producer.call("GET", "noted").await;
-    assert!(told.text().contains(&shown), "dead: {}", told.text());
-
-    for (id, noted) in [("finished", r#""metadata":{"a":1},"#), ("without", "")] {
-        let body = format!(r#"{{"id":"{id}",{noted}"timeout":"10m","payload":1}}"#);
-        assert_eq!(producer.submit(&body).await.status, 202);
-        if id == "finished" {
-            hand.answer(200, b"done").await;
-        }
-        let status = producer.status(id).await;
-        assert_eq!(status.get("metadata"), None, "{status}");
-    }
-}
-
-#[tokio::test]
 async fn the_same_bytes_are_the_same_request_however_many_come_at_once() {
     let redis = RedisServer::start().await;
     let producer = Producer::on(&redis).await;
