@@ -1,4 +1,5 @@
-//! Hears what callers want stopped. A hint: the next renewal says the same.
+//! Hears what callers want stopped. A hint: a renewal says the same, and is asked for at once where
+//! something may have been missed.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -42,8 +43,11 @@ impl Cancels {
                 () = stop.cancelled() => return Ok(()),
                 message = self.subscriber.next() => message,
             };
-            // What was missed before a subscription is told by the next renewal.
-            let Message::Heard { channel, bytes } = message else { continue };
+            let Message::Heard { channel, bytes } = message else {
+                // Subscribed, to all channels: what was missed before is told by a renewal.
+                self.held.doubt();
+                continue;
+            };
             let Some(shard) = self.shard_of.get(&channel) else { continue };
             for owner in owners(&bytes) {
                 self.held.cancel(*shard, &owner);

@@ -26,6 +26,8 @@ pub(crate) enum Stop {
 #[derive(Debug)]
 pub(crate) struct Held {
     leases: Mutex<Leases>,
+    /// Changes when all that runs is to be renewed at once.
+    doubts: watch::Sender<()>,
     /// The queue of each shard, as a place in `queues`.
     queue_of: Vec<usize>,
     queues: Vec<QueueName>,
@@ -43,8 +45,8 @@ struct Entry {
     sure_until: Instant,
     /// A renewal was refused: by the word of Redis it is not ours, or will not be in no time.
     refused: bool,
-    /// A settle is under way: only its answer says what became of the lease.
-    settling: bool,
+    /// Since when a settle is under way: only its answer says what became of the lease.
+    settling: Option<Instant>,
     stop: watch::Sender<Option<Stop>>,
 }
 
@@ -53,7 +55,7 @@ impl Held {
     pub(crate) fn new(queues: Vec<QueueName>, queue_of: Vec<usize>) -> Arc<Self> {
         let shards = queue_of.iter().map(|_| HashMap::new()).collect();
         let leases = Mutex::new(Leases { shards, counts: vec![0; queues.len()] });
-        Arc::new(Self { leases, queue_of, queues })
+        Arc::new(Self { leases, doubts: watch::Sender::default(), queue_of, queues })
     }
 
     /// Takes a lease into care.
@@ -66,7 +68,7 @@ impl Held {
         let (stop, stopped) = watch::channel(None);
         let mut leases = self.lock();
         leases.shards[shard]
-            .insert(owner, Entry { sure_until, refused: false, settling: false, stop });
+            .insert(owner, Entry { sure_until, refused: false, settling: None, stop });
         self.count(&mut leases, shard, 1);
         Claim { shard, owner, stopped, held: Arc::clone(self) }
     }
@@ -76,6 +78,25 @@ impl Held {
         self.lock().shards[shard].keys().copied().collect()
     }
 
+    /// The same without what is being settled: that has nothing left to stop for, and who settles it
+    /// would take a refusal for the end of it.
+    pub(crate) fn running(&self, shard: usize) -> Vec<(Fence, Handle)> {
+        let leases = self.lock();
+        let running = leases.shards[shard].iter().filter(|(_, entry)| entry.settling.is_none());
+        running.map(|(owner, _)| *owner).collect()
+    }
+
+    /// What Redis says of the leases may have been missed: what runs is to be renewed at once.
+    pub(crate) fn doubt(&self) {
+        self.doubts.send_replace(());
+    }
+
+    /// Tells of each doubt from now on; of several that nobody looked at, once. Speaks for as long
+    /// as this lives.
+    pub(crate) fn doubts(&self) -> watch::Receiver<()> {
+        self.doubts.subscribe()
+    }
+
     /// A renewal was accepted.
     pub(crate) fn renewed(&self, shard: usize, owner: &(Fence, Handle), sure_until: Instant) {
         if let Some(entry) = self.lock().shards[shard].get_mut(owner) {
@@ -83,10 +104,11 @@ impl Held {
         }
     }
 
-    /// A renewal was refused.
-    pub(crate) fn lost(&self, shard: usize, owner: &(Fence, Handle)) {
+    /// A renewal was refused, one of a round that began at `asked`. If a settle has begun since, it
+    /// may be the reason, and is not told of it: then it would not wait for its own answer.
+    pub(crate) fn lost(&self, shard: usize, owner: &(Fence, Handle), asked: Instant) {
         if let Some(entry) = self.lock().shards[shard].get_mut(owner) {
-            entry.refused = true;
+            entry.refused |= entry.settling.is_none_or(|since| since <= asked);
             entry.lost();
         }
     }
@@ -146,7 +168,7 @@ impl Entry {
     }
 
     fn lost(&self) {
-        if !self.settling {
+        if self.settling.is_none() {
             self.stop(Stop::Lost);
         }
     }
@@ -189,7 +211,7 @@ impl Claim {
     /// From now on only the answer to its settle says what became of it.
     pub(crate) fn settling(&self) {
         if let Some(entry) = self.held.lock().shards[self.shard].get_mut(&self.owner) {
-            entry.settling = true;
+            entry.settling = Some(Instant::now());
         }
     }
 }
@@ -267,7 +289,7 @@ mod tests {
         let held = held();
         let claim = held.hold(0, owner(1), Instant::now());
         claim.settling();
-        held.lost(0, &owner(1));
+        held.lost(0, &owner(1), Instant::now());
         held.expire(Instant::now());
         assert_eq!(stop_of(&claim), None);
     }
@@ -276,12 +298,29 @@ mod tests {
     fn only_a_renewal_that_is_refused_tells_that_a_settle_need_not_be_repeated() {
         let held = held();
         let claim = held.hold(0, owner(1), Instant::now());
+        let before = Instant::now();
         claim.settling();
         held.expire(Instant::now());
-        held.lost(0, &owner(2));
+        held.lost(0, &owner(2), Instant::now());
         assert!(!claim.is_refused(), "our own clock says nothing of the settle");
-        held.lost(0, &owner(1));
+        held.lost(0, &owner(1), before);
+        assert!(!claim.is_refused(), "nor does a renewal that the settle overtook");
+        held.lost(0, &owner(1), Instant::now());
         assert!(claim.is_refused());
+    }
+
+    #[test]
+    fn what_is_being_settled_is_renewed_in_its_turn_and_not_for_a_doubt() {
+        let held = held();
+        let (running, settled) = (
+            held.hold(0, owner(1), Instant::now() + LEASE),
+            held.hold(0, owner(2), Instant::now() + LEASE),
+        );
+        settled.settling();
+        assert_eq!(held.running(0), [owner(1)]);
+        assert_eq!(held.owners(0).len(), 2);
+        drop(running);
+        assert_eq!(held.running(0), []);
     }
 
     #[tokio::test]
@@ -292,7 +331,7 @@ mod tests {
         assert_eq!(stop_of(&claim), None, "another claim is meant");
         held.cancel(0, &owner(1));
         held.drain();
-        held.lost(0, &owner(1));
+        held.lost(0, &owner(1), Instant::now());
         assert_eq!(claim.stopped().await, Stop::Cancelled);
         assert_eq!(claim.stopped().await, Stop::Cancelled);
     }

@@ -1,6 +1,7 @@
 //! Renews what is held, on a thread, a runtime and a connection of its own: a busy or stuck
 //! dispatch must not cost a lease.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use holdfast_core::redis::OpenError;
 use holdfast_core::script::{MAX_ITEMS, Renew, RenewReply};
 use holdfast_core::{Chain, Redis, StoreError, metrics};
 use holdfast_runtime::Seldom;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -134,65 +135,91 @@ async fn fence(plan: Plan) {
 /// Renews the leases of one shard, round after round.
 async fn renew_shard(redis: Redis, plan: Plan, shard: usize) {
     let warnings = Seldom::new(Duration::from_secs(10));
-    let mut planned = Instant::now();
+    let mut doubts = plan.held.doubts();
+    let mut planned = Instant::now() + plan.every;
     loop {
-        planned += plan.every;
-        sleep_until(planned.into()).await;
-        let owners = plan.held.owners(shard);
-        if !owners.is_empty() {
+        let on_time = tokio::select! {
+            () = sleep_until(planned.into()) => true,
+            () = doubted(&mut doubts) => false,
+        };
+        // One round settles all doubts from before it.
+        doubts.mark_unchanged();
+        let round =
+            Round { redis: &redis, plan: &plan, shard, began: Instant::now(), warnings: &warnings };
+        let held = &plan.held;
+        let owners = if on_time { held.owners(shard) } else { held.running(shard) };
+        if on_time && !owners.is_empty() {
             metrics::renew_lag(planned.elapsed());
         }
         let mut whole = true;
         for owners in owners.chunks(MAX_ITEMS) {
-            whole &= renew(&redis, &plan, shard, owners, &warnings).await;
+            whole &= round.renew(owners).await;
         }
         if whole {
             told::looped("renew");
         }
-        // A round that took too long is not made up for by several at once.
-        planned = Instant::now().checked_sub(plan.every).map_or(planned, |it| planned.max(it));
+        if on_time {
+            // A round that took too long is not made up for by several at once.
+            planned = (planned + plan.every).max(Instant::now());
+        }
     }
 }
 
-/// Renews some leases; whether Redis answered. No answer is no lost lease: it is asked again until
-/// the round is over, and then by the next one.
-async fn renew(
-    redis: &Redis,
-    plan: &Plan,
+/// Waits until all that runs is to be renewed at once.
+async fn doubted(doubts: &mut watch::Receiver<()>) {
+    // The other end lives as long as the plan does.
+    if doubts.changed().await.is_err() {
+        pending().await
+    }
+}
+
+/// One round of renewals in a shard.
+struct Round<'a> {
+    redis: &'a Redis,
+    plan: &'a Plan,
     shard: usize,
-    owners: &[(Fence, Handle)],
-    warnings: &Seldom,
-) -> bool {
-    let started = Instant::now();
-    let renew = Renew { shard: &plan.shards[shard].keys, lease: plan.lease, held: owners };
-    let mut pauses = Pauses::default();
-    loop {
-        let sent = Instant::now();
-        match renew.run(redis).await {
-            Ok(replies) => {
-                for (owner, reply) in owners.iter().zip(replies) {
-                    note(plan, shard, owner, reply, sent);
-                }
-                return true;
-            }
-            Err(err) => warn_of(&err, warnings),
-        }
-        before_repeat(&mut pauses).await;
-        if started.elapsed() >= plan.every {
-            return false;
-        }
-    }
+    /// Before it was looked what is held.
+    began: Instant,
+    warnings: &'a Seldom,
 }
 
-fn note(plan: &Plan, shard: usize, owner: &(Fence, Handle), reply: RenewReply, sent: Instant) {
-    let sure_until = |till: Duration| sent + till.min(plan.lease);
-    match reply {
-        RenewReply::Held(till) => plan.held.renewed(shard, owner, sure_until(till)),
-        RenewReply::Cancel(till) => {
-            plan.held.renewed(shard, owner, sure_until(till));
-            plan.held.cancel(shard, owner);
+impl Round<'_> {
+    /// Renews some leases; whether Redis answered. No answer is no lost lease: it is asked again
+    /// until the round is over, and then by the next one.
+    async fn renew(&self, held: &[(Fence, Handle)]) -> bool {
+        let started = Instant::now();
+        let Plan { shards, lease, every, .. } = self.plan;
+        let renew = Renew { shard: &shards[self.shard].keys, lease: *lease, held };
+        let mut pauses = Pauses::default();
+        loop {
+            let sent = Instant::now();
+            match renew.run(self.redis).await {
+                Ok(replies) => {
+                    for (owner, reply) in held.iter().zip(replies) {
+                        self.note(owner, reply, sent);
+                    }
+                    return true;
+                }
+                Err(err) => warn_of(&err, self.warnings),
+            }
+            before_repeat(&mut pauses).await;
+            if started.elapsed() >= *every {
+                return false;
+            }
         }
-        RenewReply::Lost => plan.held.lost(shard, owner),
+    }
+
+    fn note(&self, owner: &(Fence, Handle), reply: RenewReply, sent: Instant) {
+        let (held, shard) = (&self.plan.held, self.shard);
+        let sure_until = |till: Duration| sent + till.min(self.plan.lease);
+        match reply {
+            RenewReply::Held(till) => held.renewed(shard, owner, sure_until(till)),
+            RenewReply::Cancel(till) => {
+                held.renewed(shard, owner, sure_until(till));
+                held.cancel(shard, owner);
+            }
+            RenewReply::Lost => held.lost(shard, owner, self.began),
+        }
     }
 }
 

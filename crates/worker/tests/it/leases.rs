@@ -1,10 +1,12 @@
 //! What a worker does with a lease, and without it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use holdfast_core::model::{Home, Outcome};
 use holdfast_core::script::all;
-use holdfast_testkit::proxy::{command, evalsha};
+use holdfast_testkit::proxy::{Injected, command, evalsha};
 use holdfast_testkit::stand_in::Rule;
 use holdfast_testkit::{Fault, Proxy, When, eventually};
 
@@ -71,6 +73,64 @@ async fn a_cancel_whose_message_is_lost_is_told_by_a_renewal() {
     assert_eq!(stage.record(&spot).await.outcome, Outcome::Cancelled);
     stage.gateway.hold(false);
     worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_that_was_pushed_while_nobody_listened_is_told_once_the_worker_listens_again() {
+    let stage = Stage::with_shards(3).await;
+    let proxy = Proxy::start(stage.redis.port()).await;
+    let deaf = Arc::new(AtomicBool::new(false));
+    let (is_deaf, subscribes) = (Arc::clone(&deaf), command("SSUBSCRIBE"));
+    let refused =
+        proxy.inject(Fault::Refuse("ERR no".to_owned()), When::Each, move |words: &[Vec<u8>]| {
+            is_deaf.load(Ordering::SeqCst) && subscribes(words)
+        });
+    stage.gateway.hold(true);
+    // No wait here lasts until a renewal that comes in its turn.
+    let worker = stage.worker_by(&proxy.url(), "lease = \"4m\"\nrenew = \"2m\"", "").await;
+    listeners(&stage, 1).await;
+    let spots = stage.one_a_shard().await;
+    stage.arrivals(3).await;
+
+    deaf.store(true, Ordering::SeqCst);
+    stage.redis.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    refused.wait_fired(1, SOON).await;
+    listeners(&stage, 0).await;
+    stage.cancel(&spots[0]).await;
+    let renewals = renewals(&stage, &proxy).await;
+    assert_eq!(stage.gateway.counts().gone, 0, "nobody can have told it");
+    deaf.store(false, Ordering::SeqCst);
+    stage.gateway.wait_until(SOON, |counts| counts.gone == 1).await.unwrap();
+    assert_eq!(stage.record(&spots[0]).await.outcome, Outcome::Cancelled);
+
+    // It listens everywhere again, and each shard was renewed for that once.
+    listeners(&stage, 1).await;
+    stage.gateway.hold(false);
+    for spot in &spots[1..] {
+        assert_eq!(stage.record(spot).await.outcome, Outcome::Answered);
+    }
+    worker.stop().await.unwrap();
+    assert_eq!(renewals.matched(), 3);
+}
+
+/// Waits until so many listen to the cancels of each shard.
+async fn listeners(stage: &Stage, count: i64) {
+    for shard in 0..stage.shards.get() {
+        let channel = stage.shard(shard).cancel;
+        eventually("the listeners are as many as expected", SOON, async || {
+            let told = stage.redis.command(&["PUBSUB", "SHARDNUMSUB", &channel]).await;
+            let listening = told.array().and_then(|told| told.get(1)?.int());
+            if listening == Some(count) { Ok(()) } else { Err(format!("{told:?}")) }
+        })
+        .await;
+    }
+}
+
+/// Counts the calls that renew leases. The first would be made twice if Redis did not know the script.
+async fn renewals(stage: &Stage, proxy: &Proxy) -> Injected {
+    let renew = all().into_iter().find(|it| it.name == "renew").unwrap();
+    stage.redis.command(&["SCRIPT", "LOAD", &renew.text]).await;
+    proxy.count(evalsha(&renew.sha1))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -118,6 +118,21 @@ impl Stage {
         }
     }
 
+    /// Submits one request to each shard, in their order.
+    pub(crate) async fn one_a_shard(&self) -> Vec<Spot> {
+        let mut spots = Vec::new();
+        for shard in 0..self.shards.get() {
+            let lies_there = |id: &String| {
+                let tenant = "default".try_into().unwrap();
+                let identity = Identity { tenant, id: id.as_str().try_into().unwrap() };
+                identity.place(self.shards).shard == shard
+            };
+            let id = (0..).map(|at| format!("a{at}")).find(lies_there).unwrap();
+            spots.push(self.submit(&id, "{}").await);
+        }
+        spots
+    }
+
     pub(crate) async fn find(&self, spot: &Spot) -> Found {
         self.try_find(spot).await.unwrap()
     }
