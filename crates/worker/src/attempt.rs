@@ -1,14 +1,17 @@
-//! One attempt: a call to the gateway, watched by the lease, the deadline and the caller.
+//! One attempt: a call to the gateway, watched by the lease, the deadline and the caller. What is
+//! large is read first, under the same watch.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use bytes::Bytes;
 use holdfast_core::metrics;
 use holdfast_core::model::{Envelope, Failure, FailureCode, Request, Ticket};
 use holdfast_core::script::SettleKind;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::sleep_until;
 
+use crate::bodies::Submitted;
 use crate::claimer::Work;
 use crate::classify::Fault;
 use crate::decide::{self, Circumstances};
@@ -26,7 +29,7 @@ enum End {
 
 /// Makes the attempt and settles it.
 pub(crate) async fn run(mut work: Work, queue: Arc<Queue>, settler: Settler) {
-    let kind = match prepare(&work, &queue) {
+    let kind = match prepare(&mut work, &queue).await {
         Ok((ticket, call)) => dispatch(&mut work.claim, ticket, work.deadline, call, &queue).await,
         Err(kind) => kind,
     };
@@ -39,7 +42,19 @@ pub(crate) async fn hand_back(work: Work, settler: Settler) {
 }
 
 /// The call, or how to settle a request that gets none.
-fn prepare(work: &Work, queue: &Queue) -> Result<(Box<Ticket>, Call), SettleKind> {
+async fn prepare(work: &mut Work, queue: &Queue) -> Result<(Box<Ticket>, Call), SettleKind> {
+    may_go_on(work)?;
+    let ticket = work.ticket.clone().map_err(|_| decide::unusable())?;
+    let packed = read(work).await?.ok_or_else(decide::unusable)?;
+    // A lease that is still ours now was ours when this was read: it is what we have leased.
+    may_go_on(work)?;
+    let request = Request::unpack(packed).map_err(|_| decide::unusable())?;
+    let call = call(request, queue).ok_or_else(decide::unusable)?;
+    Ok((ticket, call))
+}
+
+/// Nothing, or how to settle a request that is not to be called any more.
+fn may_go_on(work: &Work) -> Result<(), SettleKind> {
     if work.cancel_asked {
         return Err(released(false, None));
     }
@@ -49,11 +64,21 @@ fn prepare(work: &Work, queue: &Queue) -> Result<(Box<Ticket>, Call), SettleKind
     if work.deadline <= Instant::now() {
         return Err(decide::after_deadline());
     }
-    let ticket = work.ticket.clone().map_err(|_| decide::unusable())?;
-    let packed = work.request.clone().ok_or_else(decide::unusable)?;
-    let request = Request::unpack(packed).map_err(|_| decide::unusable())?;
-    let call = call(request, queue).ok_or_else(decide::unusable)?;
-    Ok((ticket, call))
+    Ok(())
+}
+
+/// What was submitted, or how to settle a request for which there was a reason to stop reading.
+async fn read(work: &mut Work) -> Result<Option<Bytes>, SettleKind> {
+    let large = match &mut work.request {
+        Submitted::Read(request) => return Ok(request.take()),
+        Submitted::Large(large) => large,
+    };
+    tokio::select! {
+        biased;
+        why = work.claim.stopped() => Err(stopped(why, false)),
+        () = sleep_until(work.deadline.into()) => Err(decide::after_deadline()),
+        request = large.read() => Ok(request),
+    }
 }
 
 /// A request as a call; none if its path or its headers are none.

@@ -1,18 +1,19 @@
-//! One claim call: sent again under its number until Redis answers it, then the bodies beside it.
+//! One claim call: sent again under its number until Redis answers it, then what was submitted, as
+//! far as it is small.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use holdfast_core::clock::ClockWatch;
-use holdfast_core::model::{Fence, Handle, Key, Session, Ticket, Undecodable};
-use holdfast_core::script::{self, ClaimReply, Claimed, Lease, MAX_BYTES, Requests};
+use holdfast_core::model::{Fence, Session, Ticket, Undecodable};
+use holdfast_core::script::{self, ClaimReply, Claimed, Lease, MAX_BYTES};
 use holdfast_core::{Chain, StoreError, metrics};
 use holdfast_runtime::Seldom;
 use tracing::{error, warn};
 
 use crate::backoff::Pauses;
+use crate::bodies::{Bodies, Submitted};
 use crate::held::{Claim, Held};
 use crate::pause::before_repeat;
 use crate::queue::{Queue, Shard};
@@ -26,8 +27,8 @@ pub(crate) struct Work {
     pub(crate) claim: Claim,
     /// Its state when it was claimed.
     pub(crate) ticket: Result<Box<Ticket>, Undecodable>,
-    /// What was submitted; none: it is gone.
-    pub(crate) request: Option<Bytes>,
+    /// What was submitted.
+    pub(crate) request: Submitted,
     /// When its deadline passes.
     pub(crate) deadline: Instant,
     /// Its caller wants it stopped.
@@ -51,6 +52,7 @@ pub(crate) struct Answered {
 /// Claims for one worker session.
 pub(crate) struct Claimer {
     store: Store,
+    bodies: Arc<Bodies>,
     pub(crate) lease: Duration,
     pub(crate) held: Arc<Held>,
     pub(crate) queues: Arc<[Arc<Queue>]>,
@@ -70,10 +72,11 @@ impl Claimer {
         queues: Arc<[Arc<Queue>]>,
         shards: Arc<[Shard]>,
     ) -> Self {
+        let bodies = Bodies::new(store.clone(), Arc::clone(&shards));
         let (session, calls) = (Session::random(), AtomicU64::new(0));
         let clocks = shards.iter().map(|_| Mutex::default()).collect();
         let warnings = Seldom::new(Duration::from_secs(10));
-        Self { store, lease, held, queues, shards, session, calls, clocks, warnings }
+        Self { store, bodies, lease, held, queues, shards, session, calls, clocks, warnings }
     }
 
     /// The name of this process in every fence.
@@ -81,7 +84,7 @@ impl Claimer {
         self.session
     }
 
-    /// Claims what was offered, and reads the bodies of what came.
+    /// Claims what was offered, and reads what came, but for what is large.
     pub(crate) async fn claim(self: Arc<Self>, offer: Offer) -> Answered {
         let shard = offer.shard;
         // One number a call over all shards, so that no fence is ever used twice.
@@ -105,7 +108,7 @@ impl Claimer {
                 (self.held.hold(shard, (fence, lease.handle), sure_until), lease)
             })
             .collect();
-        let requests = self.requests(shard, &held).await;
+        let requests = self.bodies.of(shard, held.iter().map(|(_, lease)| lease)).await;
         let work = held
             .into_iter()
             .zip(requests)
@@ -173,23 +176,6 @@ impl Claimer {
     fn clock(&self, shard: usize) -> MutexGuard<'_, ClockWatch> {
         // Plain values: whole also after a panic.
         self.clocks[shard].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The requests of what was claimed, in its order. Asked for until Redis answers.
-    async fn requests(&self, shard: usize, held: &[(Claim, Lease)]) -> Vec<Option<Bytes>> {
-        let handles = held.iter().map(|(_, lease)| lease.handle);
-        let keys: Vec<Key> = handles.map(|handle: Handle| handle.key()).collect();
-        let requests = Requests { shard: &self.shards[shard].keys, keys: &keys };
-        let sizes = held.iter().filter_map(|(_, lease)| lease.ticket.as_ref().ok());
-        let redis = self.store.carrying(sizes.map(|ticket| ticket.body_size as usize).sum());
-        let mut pauses = Pauses::default();
-        loop {
-            match requests.run(redis).await {
-                Ok(requests) => return requests,
-                Err(err) => self.warn(&err),
-            }
-            before_repeat(&mut pauses).await;
-        }
     }
 
     fn count(&self, offer: &Offer, claimed: &Claimed) {

@@ -5,6 +5,7 @@
 //! [`Config`] takes its part of the settings, [`start`] puts the loops together:
 //!
 //! - `worker` gives free slots work: it holds `slots` (who gets them), asks `claimer`, dispatches.
+//!   `bodies` reads what was submitted.
 //! - `attempt` makes one call by `gateway`, and `decide` says how it ends, from `classify` and
 //!   `backoff`: these three, and `slots`, are pure.
 //! - `settler` ends attempts, many in one call; `told` counts and logs them.
@@ -14,6 +15,7 @@
 mod attempt;
 mod backoff;
 mod bell;
+mod bodies;
 mod cancels;
 mod claimer;
 mod classify;

@@ -20,11 +20,6 @@ impl Store {
         let large = usual.for_large()?;
         Ok(Self { usual, large })
     }
-
-    /// The connection for a call of so many bytes there and back.
-    pub(crate) fn carrying(&self, bytes: usize) -> &Redis {
-        if is_large(bytes) { &self.large } else { &self.usual }
-    }
 }
 
 /// Whether it travels alone.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use holdfast_core::model::{Home, Outcome};
 use holdfast_core::script::all;
 use holdfast_testkit::proxy::{Injected, command, evalsha};
-use holdfast_testkit::stand_in::Rule;
 use holdfast_testkit::{Fault, Proxy, When, eventually};
 
 use crate::support::{SHORT_LEASE, SOON, Stage};
@@ -218,41 +217,6 @@ async fn connections_that_break_all_the_time_cost_no_answer() {
     for spot in &spots {
         assert_eq!(stage.record(spot).await.outcome, Outcome::Answered);
     }
-    worker.stop().await.unwrap();
-}
-
-/// A link that needs 4 s for what is large, where a call may take 2 s.
-const SLOW: Duration = Duration::from_secs(4);
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_large_answer_may_take_longer_than_other_calls_and_holds_up_none() {
-    let stage = Stage::set().await;
-    let proxy = Proxy::start(stage.redis.port()).await;
-    let is_large = |words: &[Vec<u8>]| words.iter().any(|word| word.len() > 1 << 20);
-    let slow = proxy.inject(Fault::DelayRequest(SLOW), When::Each, is_large);
-    stage.gateway.script(vec![Rule::on_body("large").body("a".repeat(2 << 20))]).unwrap();
-    let worker = stage.worker_by(&proxy.url(), "", "").await;
-    let large = stage.submit("large", r#"{"n": "large"}"#).await;
-    slow.wait_fired(1, SOON).await;
-    let small = stage.submit("small", "{}").await;
-    assert_eq!(stage.record(&small).await.outcome, Outcome::Answered);
-    assert_eq!(stage.find(&large).await.home, Some(Home::Leased), "it is still on its way");
-    let record = stage.record(&large).await;
-    assert_eq!((record.outcome, record.attempts), (Outcome::Answered, 1));
-    assert_eq!(slow.fired(), 1, "and is sent once");
-    worker.stop().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_large_body_may_take_longer_than_other_calls() {
-    let stage = Stage::set().await;
-    stage.worker("", "").await.stop().await.unwrap();
-    let spot = stage.submit("large", format!("\"{}\"", "b".repeat(2 << 20))).await;
-    let proxy = Proxy::start(stage.redis.port()).await;
-    let slow = proxy.inject(Fault::DelayReply(SLOW), When::Each, command("HMGET"));
-    let worker = stage.worker_by(&proxy.url(), "", "").await;
-    let record = stage.record(&spot).await;
-    assert_eq!((record.outcome, record.attempts, slow.fired()), (Outcome::Answered, 1, 1));
     worker.stop().await.unwrap();
 }
 

@@ -4,5 +4,6 @@
 mod dispatch;
 mod drain;
 mod faults;
+mod large;
 mod leases;
 mod support;
