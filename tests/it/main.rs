@@ -17,6 +17,7 @@ mod frozen;
 mod hung;
 mod idle;
 mod input;
+mod keys;
 mod killed;
 mod lost_replies;
 mod metrics;

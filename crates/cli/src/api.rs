@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use holdfast_runtime::Environment;
 use holdfast_runtime::settings::SecretFile;
 use http_body_util::{BodyExt, Full};
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -69,7 +70,12 @@ impl Api {
     /// The API that the command line names.
     pub(crate) fn open(args: &ApiArgs) -> Result<Self, Failure> {
         let server = address(&args.server.0)?;
-        let authorization = args.key_file.as_ref().map(|path| bearer(&SecretFile::new(path)));
+        let authorization = match &args.key_file {
+            Some(path) => Some(bearer(&SecretFile::new(path))),
+            None => Environment::of_process()
+                .callers_key()
+                .map(|key| authorization(key.expose(), || "HOLDFAST_KEY".to_owned())),
+        };
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT_LIMIT));
@@ -157,7 +163,12 @@ fn bearer(file: &SecretFile) -> Result<HeaderValue, Failure> {
     let place = || format!("--key-file {}", file.path().display());
     let key =
         file.read().map_err(|err| Failure::Input { place: place(), rule: err.to_string() })?;
-    let value = HeaderValue::try_from(format!("Bearer {}", key.expose()));
+    authorization(key.expose(), place)
+}
+
+/// The header of a key that stands at `place`.
+fn authorization(key: &str, place: impl Fn() -> String) -> Result<HeaderValue, Failure> {
+    let value = HeaderValue::try_from(format!("Bearer {key}"));
     let mut value = value.map_err(|_| Failure::Input {
         place: place(),
         rule: "must hold a key of visible characters".to_owned(),

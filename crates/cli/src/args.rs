@@ -7,8 +7,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args as Flags, Parser, Subcommand, ValueEnum};
-use holdfast_core::model::{Generation, QueueName};
+use holdfast_core::model::{Generation, QueueName, TenantName};
 use holdfast_runtime::VERSION;
+use holdfast_runtime::keys::{Scopes, UnknownScope};
 
 use crate::time;
 
@@ -42,6 +43,9 @@ pub(crate) enum Command {
     Result(ResultArgs),
     /// Cancel a request.
     Cancel(GetArgs),
+    /// Make keys for callers, and look at a file of them.
+    #[command(subcommand)]
+    Key(KeyCommand),
     /// The Lua scripts of this version.
     #[command(subcommand)]
     Script(ScriptCommand),
@@ -56,6 +60,14 @@ pub(crate) enum Command {
     /// Look at dead letters, by Redis alone.
     #[command(subcommand)]
     Dead(DeadCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Make a key. It is printed this once, and with it the line for the file that producer.keys_file names.
+    New(KeyNewArgs),
+    /// Check a file of keys, and list whose they are and what they may do.
+    Ls(KeyLsArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -99,7 +111,7 @@ pub(crate) struct ApiArgs {
     /// The API's address; http only.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
     pub(crate) server: Hidden,
-    /// A file that holds the caller's key and nothing else.
+    /// A file that holds the caller's key and nothing else. Without it, HOLDFAST_KEY in the environment is the key.
     #[arg(long, value_name = "PATH")]
     pub(crate) key_file: Option<PathBuf>,
     /// The queue.
@@ -183,6 +195,35 @@ pub(crate) struct ResultArgs {
 }
 
 #[derive(Debug, Flags)]
+pub(crate) struct KeyNewArgs {
+    /// The tenant whose requests its caller sees.
+    #[arg(long, value_name = "NAME", value_parser = tenant)]
+    pub(crate) tenant: TenantName,
+    /// What its caller may do: some of submit, read, cancel, operate, between commas.
+    #[arg(long, value_name = "SCOPES", value_parser = scopes)]
+    pub(crate) scopes: Scopes,
+    /// What people call it; the same rule as for a tenant.
+    #[arg(long, value_name = "NAME", value_parser = tenant)]
+    pub(crate) name: Option<TenantName>,
+    /// For how long it is good, for example 2160h; without end if this is not given.
+    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    pub(crate) expires_in: Option<Duration>,
+    /// How it is printed.
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) output: Form,
+}
+
+#[derive(Debug, Flags)]
+pub(crate) struct KeyLsArgs {
+    /// The file that producer.keys_file names.
+    #[arg(value_name = "KEYSFILE")]
+    pub(crate) file: PathBuf,
+    /// How the list is printed.
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) output: Form,
+}
+
+#[derive(Debug, Flags)]
 pub(crate) struct ScriptLsArgs {
     /// How the list is printed.
     #[arg(long, value_enum, default_value = "table")]
@@ -255,6 +296,14 @@ impl fmt::Debug for Hidden {
 
 fn queue(text: &str) -> Result<QueueName, String> {
     QueueName::try_from(text).map_err(|rule| rule.to_string())
+}
+
+fn tenant(text: &str) -> Result<TenantName, String> {
+    TenantName::try_from(text).map_err(|rule| rule.to_string())
+}
+
+fn scopes(text: &str) -> Result<Scopes, String> {
+    text.parse().map_err(|rule: UnknownScope| rule.to_string())
 }
 
 fn generation(text: &str) -> Result<Generation, String> {

@@ -8,7 +8,7 @@
 //! 3. Over HTTP, by `call`, `api` and `caller`: `one` (submit one body), `requests` (get, result, cancel), and `file`, which
 //!    submits a file of OpenAI batch lines.
 //! 4. By Redis alone, by `store`: `queues`, `leases`, `dead`; `listing` reads page by page.
-//! 5. By neither: `scripts`, `check`.
+//! 5. By neither: `keys`, `scripts`, `check`.
 
 mod api;
 mod args;
@@ -21,6 +21,7 @@ mod escape;
 mod failure;
 mod file;
 mod item;
+mod keys;
 mod leases;
 mod listing;
 mod notes;
@@ -84,7 +85,7 @@ fn execute(command: Command, output: &mut Output) -> Result<(), Failure> {
 }
 
 async fn dispatch(command: Command, output: &mut Output) -> Result<(), Failure> {
-    use args::{DeadCommand, LeaseCommand, QueueCommand, ScriptCommand};
+    use args::{DeadCommand, KeyCommand, LeaseCommand, QueueCommand, ScriptCommand};
     match command {
         Command::Submit(args) => match &args.file {
             Some(path) => file::submit(path, &args, output).await,
@@ -93,6 +94,8 @@ async fn dispatch(command: Command, output: &mut Output) -> Result<(), Failure> 
         Command::Get(args) => requests::get(&args, output).await,
         Command::Result(args) => requests::result(&args, output).await,
         Command::Cancel(args) => requests::cancel(&args, output).await,
+        Command::Key(KeyCommand::New(args)) => keys::new(&args, output),
+        Command::Key(KeyCommand::Ls(args)) => keys::list(&args, output),
         Command::Script(ScriptCommand::Ls(args)) => scripts::list(args.output, output),
         Command::Script(ScriptCommand::Show(args)) => scripts::show(&args.name, output),
         Command::Check(args) => check::run(&args, output),

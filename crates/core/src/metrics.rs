@@ -39,6 +39,7 @@ const REDIS_FAULT: &str = "holdfast_redis_fault";
 const LOOP_LAST_SUCCESS: &str = "holdfast_loop_last_success_seconds";
 const HTTP_REQUESTS: &str = "holdfast_http_requests_total";
 const HTTP: &str = "holdfast_http_seconds";
+const FILE_STALE: &str = "holdfast_file_stale";
 const BUILD_INFO: &str = "holdfast_build_info";
 
 /// What kind of series a metric is.
@@ -127,6 +128,7 @@ pub const ALL: &[Metric] = &[
     of_gauge(LOOP_LAST_SUCCESS, &["loop"], "Unix time of a loop's last good round."),
     of_counter(HTTP_REQUESTS, &["route", "code"], "Answered calls of the API."),
     of_histogram(HTTP, CALLS, &["route", "code"], "A call of the API, from head read to answered."),
+    of_gauge(FILE_STALE, &["file"], "1 while a file that was changed can't be used."),
     of_gauge(BUILD_INFO, &["version", "schema"], "1; what runs here."),
 ];
 
@@ -396,6 +398,11 @@ pub fn http_request(route: &str, code: u16, elapsed: Duration) {
     let labels = [("route", route.to_owned()), ("code", code.to_string())];
     counter!(HTTP_REQUESTS, &labels).increment(1);
     histogram!(HTTP, &labels).record(elapsed);
+}
+
+/// Whether a file was changed into something that can't be used. `file` is the setting that names it.
+pub fn file_stale(file: &'static str, stale: bool) {
+    gauge!(FILE_STALE, "file" => file).set(f64::from(stale));
 }
 
 /// What runs here.

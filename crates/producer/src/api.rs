@@ -22,6 +22,7 @@ use tracing::error;
 use crate::app::{App, Queue};
 use crate::path::InQueue;
 use crate::problem::{Kind, Problem};
+use crate::who::{Door, guard, of_method};
 use crate::{id, queues, requests, result};
 
 /// Names one call of HTTP in logs and answers.
@@ -32,12 +33,14 @@ pub(crate) const SUBMIT: &str = "/v1/queues/{queue}/requests";
 
 /// The API as it is served.
 pub(crate) fn router(app: Arc<App>) -> Router {
+    let door = Door { who: app.who.clone(), needs: of_method };
     let routes = Router::new()
         .route("/v1/queues", get(queues::list))
         .route("/v1/queues/{queue}", get(queues::show))
         .route(SUBMIT, post(requests::submit))
         .route("/v1/queues/{queue}/requests/{id}", get(requests::status).delete(requests::cancel))
         .route("/v1/queues/{queue}/requests/{id}/result", get(result::result))
+        .route_layer(middleware::from_fn_with_state(door, guard))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed);
     observed(routes, app)
@@ -55,7 +58,8 @@ pub(crate) fn observed(routes: Router<Arc<App>>, app: Arc<App>) -> Router {
 #[derive(Clone, Copy)]
 struct NotHandled(Kind);
 
-fn not_handled(problem: Problem) -> Response {
+/// A refusal from outside of a handler.
+pub(crate) fn not_handled(problem: Problem) -> Response {
     let mark = NotHandled(problem.kind());
     let mut response = problem.into_response();
     response.extensions_mut().insert(mark);

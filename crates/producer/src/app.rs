@@ -17,6 +17,7 @@ use crate::batcher::Batcher;
 use crate::ended::Ended;
 use crate::holders::Holders;
 use crate::lookup::Looked;
+use crate::who::Who;
 
 /// What every handler shares.
 #[derive(Debug)]
@@ -33,8 +34,8 @@ pub(crate) struct App {
     pub(crate) memory: Arc<Semaphore>,
     /// The longest wait that is granted.
     pub(crate) wait_max: Duration,
-    /// Whom all callers are, as long as there are no keys.
-    pub(crate) tenant: TenantName,
+    /// Who callers are.
+    pub(crate) who: Who,
     /// Cancelled when the process stops.
     pub(crate) stop: CancellationToken,
 }

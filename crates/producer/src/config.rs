@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_core::model::QueueName;
+use holdfast_runtime::reread::Unusable;
 use holdfast_runtime::settings::{HttpLimits, QueueSettings, RedisSettings};
 use holdfast_runtime::{Problems, Settings};
+
+use crate::who::{self, Keys};
 
 /// What the producer takes of the settings.
 #[derive(Clone, Debug)]
@@ -21,6 +25,8 @@ pub struct Config {
     pub wait_max: Duration,
     /// What a caller may occupy.
     pub limits: HttpLimits,
+    /// The callers' keys; none: everybody is one tenant.
+    pub(crate) keys: Option<Arc<Keys>>,
     /// The queues that take submits.
     pub queues: BTreeMap<QueueName, QueueSettings>,
 }
@@ -31,12 +37,23 @@ impl Config {
         let mut problems = Problems::default();
         let some = !settings.queues.is_empty();
         problems.check(some, "queues", "none", "must declare at least one queue");
+        let keys = settings.producer.keys_file.as_deref().and_then(|path| {
+            let told = |err: Unusable| {
+                let rule = match err {
+                    Unusable::Content(faults) => format!("must hold callers' keys: {faults}"),
+                    other => other.to_string(),
+                };
+                problems.check(false, "producer.keys_file", path.display(), &rule);
+            };
+            who::open(path).map_err(told).ok()
+        });
         problems.or(Self {
             redis: settings.redis.clone(),
             listen: settings.producer.listen,
             ops_listen: settings.producer.ops_listen,
             wait_max: settings.producer.wait_max,
             limits: settings.producer.limits.clone(),
+            keys,
             queues: settings.queues.clone(),
         })
     }

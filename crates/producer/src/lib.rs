@@ -6,7 +6,7 @@
 //!    read what a caller says, `item` what it submits.
 //! 2. `admission` and `lookup`: the two calls that travel together, by way of `batcher`.
 //! 3. `wait` and `ended`: long polls.
-//! 4. `problem`: every refusal.
+//! 4. `who`: keys, tenants and scopes, before every route. `problem`: every refusal.
 //! 5. `producer`: how the parts are put together.
 
 mod admission;
@@ -32,6 +32,7 @@ mod result;
 mod status;
 mod store;
 mod wait;
+mod who;
 
 pub use config::Config;
 pub use producer::{spawn, start};

@@ -9,12 +9,13 @@ use holdfast_core::model::RequestId;
 use crate::app::{App, Named, Queue};
 use crate::id::{ID_RULE, NAME_RULE, is_id, is_name};
 use crate::problem::{Kind, Problem};
+use crate::who::Caller;
 
 /// The queue that the path names.
 #[derive(Debug)]
 pub(crate) struct InQueue(pub(crate) Arc<Queue>);
 
-/// The request that the path names.
+/// The request that the path names, among those of the caller's tenant.
 #[derive(Debug)]
 pub(crate) struct OfRequest(pub(crate) Named);
 
@@ -31,10 +32,11 @@ impl FromRequestParts<Arc<App>> for OfRequest {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        let caller = Caller::from_request_parts(parts, app).await?;
         let params = params(parts, app).await?;
         let queue = queue(app, &params)?;
         let id = read_id(param(&params, "id"))?;
-        Ok(Self(Named::new(queue, &app.tenant, id)))
+        Ok(Self(Named::new(queue, &caller.tenant, id)))
     }
 }
 

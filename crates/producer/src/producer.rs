@@ -24,6 +24,7 @@ use crate::batcher::{self, Bounds};
 use crate::ended::Ended;
 use crate::holders::Holders;
 use crate::lookup::Lookup;
+use crate::who::Who;
 use crate::{Config, api, wait};
 
 /// What all bodies in the process may take together, in bytes, unless one alone may take more.
@@ -32,9 +33,6 @@ const BODIES: usize = 256 << 20;
 /// How many callers may wait for the next call to a shard. More are told so at once.
 const SUBMITS_WAITING: usize = 4096;
 const LOOKUPS_WAITING: usize = 16_384;
-
-/// Whom all callers are, as long as there are no keys.
-const TENANT: &str = "default";
 
 /// A producer process: Redis, the ops port, and the API.
 pub async fn start(config: Config) -> Result<Services, BoxError> {
@@ -57,6 +55,9 @@ pub async fn spawn(
     let declaring = Declaring::new(redis.clone(), &config.queues, health);
     let Assembled { app, loops } = assemble(redis, &config, declaring.again(), services.stop())?;
     services.spawn("declaring", |stop| declaring.run(stop));
+    if let Some(keys) = config.keys {
+        services.spawn("keys", |stop| keys.watch(stop));
+    }
     let api = Api { listener, app, loops, limits: config.limits };
     services.spawn("api", |stop| api.run(stop));
     info!(%address, "api open");
@@ -106,6 +107,7 @@ pub(crate) fn assemble(
     // Callers wait as long as one call may take. A lost connection is noticed sooner, which leaves time for a repeat.
     let patience = redis.command_timeout();
     let clock = Arc::new(Clock::default());
+    let who = Who::new(config.keys.clone(), Arc::clone(&clock))?;
     let store = Store { redis: redis.clone(), patience, clock, declare_again };
     let mut loops = JoinSet::new();
     let queues = config.queues.iter().map(|(name, settings)| {
@@ -120,7 +122,7 @@ pub(crate) fn assemble(
         holders: Holders::default(),
         memory: Arc::new(Semaphore::new(BODIES.max(longest))),
         wait_max: config.wait_max,
-        tenant: TENANT.try_into()?,
+        who,
         stop,
     };
     let shards = app.queues.values().flat_map(|queue| &queue.shards);

@@ -1,14 +1,17 @@
 //! What makes a library a process: settings, logs, health, metrics, signals, drain.
 //!
 //! Reading order: [`settings`], then [`frame`] with [`Services`] and [`Health`], then [`serve`],
-//! on which both the API and the ops port stand.
+//! on which both the API and the ops port stand; [`keys`]
+//! and [`reread`] for files that change while a process runs.
 
 pub mod declare;
 pub mod frame;
 mod health;
+pub mod keys;
 mod logs;
 mod ops;
 mod redis;
+pub mod reread;
 pub mod serve;
 mod services;
 pub mod settings;

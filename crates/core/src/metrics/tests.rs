@@ -34,6 +34,7 @@ fn everything() {
     redis_fault("eviction-policy", true);
     loop_succeeded("sweep", 1.0);
     http_request("/v1/queues", 200, A_WHILE);
+    file_stale("keys_file", true);
     build_info("0.1.0", 1);
 }
 

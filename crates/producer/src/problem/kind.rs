@@ -43,6 +43,8 @@ kinds! {
     DeadlinePassed: BAD_REQUEST, "deadline-passed", "A time lies in the past";
     InvalidQuery: BAD_REQUEST, "invalid-query", "A query parameter cannot be used";
     InvalidHeader: BAD_REQUEST, "invalid-header", "A header cannot be used";
+    Unauthorized: UNAUTHORIZED, "unauthorized", "A key is needed";
+    Forbidden: FORBIDDEN, "forbidden", "The key may not do this";
     NotFound: NOT_FOUND, "not-found", "There is nothing at this path";
     UnknownQueue: NOT_FOUND, "unknown-queue", "No such queue is declared";
     UnknownRequest: NOT_FOUND, "unknown-request", "No such request is kept";

@@ -9,8 +9,9 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use holdfast_core::metrics;
-use holdfast_core::model::{Digest, Draft, Envelope, Generation, Home, Request};
+use holdfast_core::model::{Digest, Draft, Envelope, Generation, Home, Request, TenantName};
 use holdfast_core::script::{FullOf, Submission};
+use holdfast_runtime::keys::Scope;
 use tracing::error;
 
 use super::head::{choose_id, traceparent};
@@ -25,6 +26,7 @@ use crate::path::{InQueue, read_id};
 use crate::problem::{Kind, Problem};
 use crate::query::{Known, Query};
 use crate::status::Seen;
+use crate::who::Caller;
 use crate::{id, prefer, result, store, wait};
 
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -32,6 +34,7 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// `POST …/requests`: takes in one request.
 pub(crate) async fn submit(
     State(app): State<Arc<App>>,
+    caller: Caller,
     InQueue(queue): InQueue,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
@@ -41,12 +44,17 @@ pub(crate) async fn submit(
         Query::parse(query.as_deref(), Known::Nothing)?;
         body::check_type(&headers)?;
         let held = body::read(body, queue.body_limit, &app.memory).await?;
-        admit(&app, &queue, &headers, held).await
+        admit(&app, &queue, &caller.tenant, &headers, held).await
     };
     let admitted = admitted.await;
     metrics::submitted(queue.name.as_str(), outcome(&admitted));
     match admitted {
-        Ok(admitted) => answer(&app, admitted, prefer::wait(&headers)).await,
+        Ok(admitted) => {
+            // A result is for those who may read; a preference may be passed over.
+            let may_read = caller.scopes.has(Scope::Read);
+            let wait = prefer::wait(&headers).filter(|_| may_read);
+            answer(&app, admitted, wait).await
+        }
         Err(problem) => problem.into_response(),
     }
 }
@@ -61,6 +69,7 @@ struct Admitted {
 async fn admit(
     app: &App,
     queue: &Arc<Queue>,
+    tenant: &TenantName,
     headers: &HeaderMap,
     held: Held,
 ) -> Result<Admitted, Problem> {
@@ -70,7 +79,7 @@ async fn admit(
     let given = choose_id(item.id.take(), headers)?;
     let made = given.is_none().then(id::fresh);
     let id = read_id(given.or_else(|| made.clone()).as_deref().unwrap_or_default())?;
-    let named = Named::new(Arc::clone(queue), &app.tenant, id);
+    let named = Named::new(Arc::clone(queue), tenant, id);
     if item.not_before_ms.is_some_and(|start| start <= now_ms) {
         // Only what was accepted when it lay ahead may come again with it.
         app.look(&named).await?.ok_or_else(|| past(Field::NotBefore))?;

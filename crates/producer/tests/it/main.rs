@@ -7,3 +7,4 @@ mod refusals;
 mod store;
 mod support;
 mod waiting;
+mod who;

@@ -5,9 +5,13 @@ use std::ffi::OsString;
 
 use super::given::Given;
 use super::problems::Problems;
+use super::secret::Secret;
 
-/// Where the settings file lies; the one variable that is no field.
+/// Where the settings file lies.
 pub(crate) const CONFIG: &str = "HOLDFAST_CONFIG";
+
+/// The key of whoever calls the API from a command line. It is no field, like the one above.
+const CALLERS_KEY: &str = "HOLDFAST_KEY";
 
 const PREFIX: &str = "HOLDFAST_";
 
@@ -43,10 +47,16 @@ impl Environment {
         self.0.get(CONFIG)?.as_deref()
     }
 
+    /// The key of a caller of the API, for tools that are one.
+    pub fn callers_key(&self) -> Option<Secret> {
+        self.0.get(CALLERS_KEY)?.clone().map(Secret::from)
+    }
+
     /// The fields that are set, by section and name.
     pub(super) fn fields(&self, problems: &mut Problems) -> Vec<(&'static str, String, Given)> {
         let mut fields = Vec::new();
-        for (variable, value) in self.0.iter().filter(|(name, _)| *name != CONFIG) {
+        let is_field = |name: &str| name != CONFIG && name != CALLERS_KEY;
+        for (variable, value) in self.0.iter().filter(|(name, _)| is_field(name)) {
             let rest = variable.strip_prefix(PREFIX).unwrap_or_default();
             let (word, field) = rest.split_once('_').unwrap_or((rest, ""));
             let section = SECTIONS.iter().find(|section| section.to_uppercase() == word);
@@ -114,6 +124,7 @@ mod tests {
             ("HOLDFAST_WORKER_LEASE", "6s"),
             ("HOLDFAST_PRODUCER_OPS_LISTEN", "127.0.0.1:1"),
             ("HOLDFAST_CONFIG", "holdfast.toml"),
+            ("HOLDFAST_KEY", "hfk_S3CRET"),
             ("PATH", "/bin"),
         ]);
         let expected = [("producer.ops_listen", "127.0.0.1:1"), ("worker.lease", "6s")];

@@ -4,8 +4,7 @@
 //! Whoever builds the feature removes its lines here.
 
 pub(super) const MISSING: &[(&str, &str)] = &[
-    // Keys, scopes and TLS of the API.
-    ("producer", "keys_file"),
+    // TLS of the API.
     ("producer", "tls_cert_file"),
     ("producer", "tls_key_file"),
     // Operators' calls.

@@ -64,6 +64,14 @@ pub(super) fn read(mut section: Section<'_>) -> (Option<ProducerSettings>, Shown
         let closed = listen.ip().is_loopback() || keys.is_some() || anonymous;
         section.check(closed, "listen", OPEN);
     }
+    if let (Some(keys), Some(anonymous)) = (&keys_file, allow_anonymous) {
+        let either = keys.is_none() || !anonymous;
+        section.check(
+            either,
+            "allow_anonymous",
+            "stands beside producer.keys_file: with keys every caller needs one",
+        );
+    }
     check_pair(&mut section, &tls_cert_file, &tls_key_file);
     check_distinct(
         &mut section,

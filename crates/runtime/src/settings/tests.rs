@@ -133,6 +133,14 @@ fn an_open_address_without_keys_is_refused_naming_all_three() {
         }
         let text = format!("[producer]\nlisten = \"{address}\"\nallow_anonymous = true\n");
         assert!(load(&text).unwrap().producer.allow_anonymous);
+        let keyed = format!("[producer]\nlisten = \"{address}\"\nkeys_file = \"keys\"\n");
+        assert!(load(&keyed).unwrap().producer.keys_file.is_some());
+        let both = faults(&format!("{keyed}allow_anonymous = true\n"));
+        assert!(
+            both[0].starts_with("producer.allow_anonymous = true stands beside"),
+            "{}",
+            both[0]
+        );
     }
     assert!(load("[producer]\nlisten = \"[::1]:8080\"").is_ok());
     let same = "[producer]\nops_listen = \"127.0.0.1:8080\"\n";
@@ -143,7 +151,6 @@ fn an_open_address_without_keys_is_refused_naming_all_three() {
 #[test]
 fn what_this_version_cannot_do_is_refused_instead_of_ignored() {
     for text in [
-        "[producer]\nkeys_file = \"keys\"",
         "[producer]\ntls_cert_file = \"c\"\ntls_key_file = \"k\"",
         "[producer]\noperator_listen = \"127.0.0.1:1\"",
         "[traces]\nendpoint = \"http://h\"",
