@@ -15,6 +15,17 @@ pub(crate) struct Item {
     pub(crate) not_before: Ms,
     /// Sent by a newer version, whose tickets have more fields.
     pub(crate) tail: bool,
+    /// What its lane may have, as its producer has it in its settings.
+    pub(crate) limits: Option<Limits>,
+}
+
+/// What a lane may have; 0: as much as it likes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) requests: i64,
+    pub(crate) bytes: i64,
+    /// Accepted submits a second.
+    pub(crate) rate: u64,
 }
 
 /// A worker's claim.

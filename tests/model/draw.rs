@@ -2,7 +2,7 @@
 //! names it wrongly.
 
 use crate::{
-    call::{Call, Claim, Item, Overrule, Settle},
+    call::{Call, Claim, Item, Limits, Overrule, Settle},
     dice::Dice,
     scripts::SCRIPTS,
     state::{Answer, Body, Fence, Generation, Handle, Home, Id, Ms, NOBODY, Session, State, Word},
@@ -225,7 +225,18 @@ impl Draw<'_> {
             deadline,
             not_before,
             tail: id.0.is_multiple_of(3),
+            limits: self.limits(),
         }
+    }
+
+    /// Now and then a lane has limits, and each producer may have others.
+    fn limits(&mut self) -> Option<Limits> {
+        let seldom = if self.slant == Slant::Tight { 2 } else { 5 };
+        self.dice.one_in(seldom).then(|| Limits {
+            requests: self.dice.of(&[0, 0, 1, 2, 3]),
+            bytes: self.dice.of(&[0, 0, 250, 600, 1_000]),
+            rate: self.dice.of(&[0, 0, 1, 2, 3, 700]),
+        })
     }
 
     fn claim(&mut self) -> Call {

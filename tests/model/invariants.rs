@@ -84,12 +84,9 @@ fn counted(state: &State) -> Result<(), String> {
     for (handle, _) in state.homes.iter().filter(|(_, spot)| !spot.home.is_end()) {
         lanes.entry(names::lane(handle.id)).or_default().requests += 1;
     }
-    let nothing = Held::default();
-    let kept = |from: &BTreeMap<&'static str, Held>| -> BTreeMap<_, _> {
-        from.iter()
-            .filter(|(_, held)| **held != nothing)
-            .map(|(lane, held)| (*lane, held.clone()))
-            .collect()
+    let kept = |from: &BTreeMap<&'static str, Held>| -> BTreeMap<&str, (i64, i64)> {
+        let counts = from.iter().map(|(lane, held)| (*lane, (held.requests, held.bytes)));
+        counts.filter(|(_, counts)| *counts != (0, 0)).collect()
     };
     if state.meta.bytes.unwrap_or(0) != all {
         return Err(format!("bytes held: {all}, counted: {:?}", state.meta.bytes));

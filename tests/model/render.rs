@@ -176,6 +176,9 @@ impl State {
                     fields.insert(format!("{name}|{lane}").into(), number.to_string().into());
                 }
             }
+            if let Some(till) = held.used_till {
+                fields.insert(format!("r|{lane}").into(), till.to_string().into());
+            }
         }
         fields
     }

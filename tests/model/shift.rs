@@ -27,6 +27,8 @@ impl State {
             }
         }
         self.records.values_mut().for_each(|record| shift(&mut record.ended_at, by));
+        let rates = self.lanes.values_mut().filter_map(|held| held.used_till.as_mut());
+        rates.for_each(|till| shift(till, 1_000 * by));
         self.sessions.values_mut().for_each(|row| shift(&mut row.seen, by));
         self.workers.values_mut().for_each(|(seen, _)| shift(seen, by));
         self.meta.beat.iter_mut().for_each(|beat| shift(beat, by));
@@ -44,6 +46,9 @@ impl State {
         moments.extend(tickets);
         let outage = self.meta.beat.map(|beat| beat + half);
         moments.extend([outage; 4].into_iter().flatten());
+        // From when on the first submit is accepted again.
+        let rates = self.lanes.values().filter_map(|held| held.used_till);
+        moments.extend(rates.map(|till| till / 1_000));
         moments.extend(self.meta.forgiven_to);
         moments
     }

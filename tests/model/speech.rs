@@ -66,7 +66,14 @@ impl Call {
 
 fn item(item: &Item) -> Args {
     let ticket = step::draft(item).pack();
-    vec![names::key(item.id).into(), ticket, names::request(item.id, item.body)]
+    let limits = item.limits.map(|limits| {
+        let mut packed = Packed::default();
+        let (requests, bytes) = (limits.requests.cast_unsigned(), limits.bytes.cast_unsigned());
+        packed.u64(requests).u64(bytes).u64(limits.rate);
+        packed.0
+    });
+    let request = names::request(item.id, item.body);
+    vec![names::key(item.id).into(), ticket, request, limits.unwrap_or_default()]
 }
 
 fn claim(claim: &Claim) -> Args {

@@ -223,11 +223,12 @@ pub(crate) struct Meta {
     pub(crate) overrides: BTreeMap<&'static str, Override>,
 }
 
-/// What a lane holds: live requests, and bytes of requests and records.
+/// What a lane holds: live requests, and bytes of requests and records; and until when its rate is used up, in us.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Held {
     pub(crate) requests: i64,
     pub(crate) bytes: i64,
+    pub(crate) used_till: Option<u64>,
 }
 
 /// A whole shard, and the two registries beside it.

@@ -8,6 +8,7 @@ mod clock;
 mod fences;
 mod homes;
 mod keys;
+mod lane_limits;
 mod limits;
 mod loss;
 mod memory;

@@ -11,22 +11,26 @@ KEYS[6]  dead      ZSET  handle, scored by end of retention
 KEYS[7]  request   HASH  key -> tenant, id, lane, envelope and body
 KEYS[8]  ticket    HASH  key -> packed state
 KEYS[9]  meta      HASH  seq, bytes; the policy's capacity and capacity_bytes
-KEYS[10] lanes     HASH  n|lane, b|lane -> requests and bytes held
+KEYS[10] lanes     HASH  n|lane, b|lane -> requests and bytes held; r|lane -> until when its rate is used up (us)
 KEYS[11] bell      LIST  tokens for sleeping workers
 ARGV[1] how long a record that answers a repeat is kept at least from now, in ms
-ARGV rows of 3: key, ticket (sequence and submitted_at left 0), request
+ARGV rows of 4: key, ticket (sequence and submitted_at left 0), request, and what its lane may have here: nothing where
+        it has no limit, or three numbers u64be, each 0 for none: requests, bytes, accepted submits a second
 
 Returns one answer a row, in the order of the rows
         {'accepted', ticket}        new, and as told in the ticket
         {'known', home, ticket}     this very submission was accepted before; here is where it is
         {'reused', home, ticket}    other bytes live under this id; nothing of these was taken
         {'full', limit}             the queue holds 'requests' or 'bytes' up to its limit; nothing was written
+        {'over', limit}             the lane has 'requests' or 'bytes' up to its limit, or used its 'rate' up; nothing was written
         {'late'}                    the deadline has passed; nothing was written
         {'undeclared'}              nobody has written this queue's policy yet; nothing was written
 
 Holds   One home: a new generation is in pending, or in delayed until its not_before.
         Id rule: it comes before every refusal, and whoever meets an ended one moves the end of its
         retention to at least ARGV[1] from now.
+        Limits of a lane: counted here and at every end; of a rate as much as a second brings can be used at once, and a
+        clock that went back makes nobody wait.
         Repeatable: by id and digest; a second copy is answered 'known'.
         A full Redis: no allow-oom flag, so that Redis refuses the whole call before it runs.
         Clock: the server's, in ms.
@@ -34,14 +38,16 @@ Holds   One home: a new generation is in pending, or in delayed until its not_be
 local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased = KEYS[4], finished = KEYS[5],
   dead = KEYS[6], request = KEYS[7], ticket = KEYS[8], meta = KEYS[9], lanes = KEYS[10], bell = KEYS[11]}
 local guard = tonumber(ARGV[1])
-if not guard or guard < 0 or (#ARGV - 1) % 3 ~= 0 or #ARGV - 1 > 3 * MOST_ROWS then
-  return redis.error_reply('BADARG submit: a time to keep, then up to 256 rows of 3')
+if not guard or guard < 0 or (#ARGV - 1) % 4 ~= 0 or #ARGV - 1 > 4 * MOST_ROWS then
+  return redis.error_reply('BADARG submit: a time to keep, then up to 256 rows of 4')
 end
 local names = {}
-for at = 2, #ARGV, 3 do
+for at = 2, #ARGV, 4 do
   local deadline, start = struct.unpack('>I8I8', readable(ARGV[at + 1]) and ARGV[at + 1] or string.rep('\0', 66), 51)
   if #ARGV[at] ~= 16 or start >= deadline then
     return redis.error_reply('BADARG submit: a key of 16 bytes, a whole ticket, not_before below its deadline')
+  elseif #ARGV[at + 3] ~= 0 and #ARGV[at + 3] ~= 24 then
+    return redis.error_reply('BADARG submit: limits of 24 bytes, or none')
   end
   names[#names + 1] = ARGV[at]
 end
@@ -60,9 +66,39 @@ local live = redis.call('ZCARD', keys.pending) + redis.call('ZCARD', keys.suspec
   + redis.call('ZCARD', keys.delayed) + redis.call('ZCARD', keys.leased)
 
 local answers, new, twice, added, lanes = {}, {}, {}, 0, {}
+
+-- The limit that one more request meets in its lane, if any; else what it takes of the rate is taken.
+local held, rates, now_us = {}, {}, now * 1000
+local function limit_met(lane, limits, size)
+  if limits == '' or lane == '' then
+    return nil
+  elseif not held[lane] then
+    held[lane] = redis.call('HMGET', keys.lanes, 'n|' .. lane, 'b|' .. lane, 'r|' .. lane)
+  end
+  local most, room, rate = struct.unpack('>I8I8I8', limits)
+  local here, more = held[lane], lanes[lane] or {0, 0}
+  if most > 0 and (tonumber(here[1]) or 0) + more[1] >= most then
+    return 'requests'
+  elseif room > 0 and (tonumber(here[2]) or 0) + more[2] + size > room then
+    return 'bytes'
+  elseif rate > 0 then
+    -- Each takes its part of a second, one behind the other: who would end beyond a second from now comes too soon.
+    -- What ends there already was written before the clock went back, and counts for nothing.
+    local used = rates[lane] or tonumber(here[3]) or 0
+    if used > now_us + 1000000 then
+      used = now_us
+    end
+    local till = math.max(used, now_us) + math.floor(1000000 / rate)
+    if till > now_us + 1000000 then
+      return 'rate'
+    end
+    rates[lane] = till
+  end
+end
+
 local new_tickets, requests, pending, delayed, kept_on = {}, {}, {}, {}, {finished = {}, dead = {}}
-for at = 2, #ARGV, 3 do
-  local key, draft, request = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+for at = 2, #ARGV, 4 do
+  local key, draft, request, limits = unpack(ARGV, at, at + 3)
   local kept = tickets[key]
   local deadline, start = struct.unpack('>I8I8', draft, 51)
   if kept and readable(kept) then
@@ -90,12 +126,19 @@ for at = 2, #ARGV, 3 do
   elseif bytes + added + #request > room then
     answers[#answers + 1] = {'full', 'bytes'}
   else
-    -- The place of its sequence is filled in below: one increment numbers the whole batch.
-    new[key] = #answers + 1
-    new[#new + 1] = {key, draft, request, deadline, start}
-    live, added = live + 1, added + #request
-    answers[#answers + 1] = {'accepted'}
-    tickets[key] = draft:sub(1, 66) .. struct.pack('>I8', now) .. draft:sub(75)
+    local lane = lane_in(draft)
+    local met = limit_met(lane, limits, #request)
+    if met then
+      answers[#answers + 1] = {'over', met}
+    else
+      -- The place of its sequence is filled in below: one increment numbers the whole batch.
+      new[key] = #answers + 1
+      new[#new + 1] = {key, draft, request, deadline, start}
+      live, added = live + 1, added + #request
+      count_lane(lanes, lane, 1, #request)
+      answers[#answers + 1] = {'accepted'}
+      tickets[key] = draft:sub(1, 66) .. struct.pack('>I8', now) .. draft:sub(75)
+    end
   end
 end
 if #new > 0 then
@@ -124,7 +167,6 @@ for at, item in ipairs(new) do
   else
     put(pending, digits(deadline), handle)
   end
-  count_lane(lanes, lane_in(ticket), 1, #request)
 end
 for _, pair in ipairs(twice) do
   answers[pair[1]][3] = answers[pair[2]][2]
@@ -134,5 +176,8 @@ flush('HSET', keys.ticket, new_tickets)
 flush('ZADD', keys.pending, pending)
 flush('ZADD', keys.delayed, delayed)
 write_counts(keys, added, lanes)
+for lane, till in pairs(rates) do
+  redis.call('HSET', keys.lanes, 'r|' .. lane, digits(till))
+end
 ring(keys.bell)
 return answers

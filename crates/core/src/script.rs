@@ -41,7 +41,7 @@ pub use renew::{Renew, RenewReply};
 pub use requests::Requests;
 pub use ring::Ring;
 pub use settle::{Burial, Settle, SettleItem, SettleKind, SettleReply};
-pub use submit::{FullOf, Submission, Submit, SubmitReply};
+pub use submit::{FullOf, LaneLimits, LimitOf, Submission, Submit, SubmitReply};
 pub use sweep::{Sweep, SweepReply};
 
 use crate::{

@@ -7,7 +7,9 @@ use holdfast_core::error::Refusal;
 use holdfast_core::keys::ShardKeys;
 use holdfast_core::model::{Digest, Generation, Home, Key};
 use holdfast_core::redis::Trouble;
-use holdfast_core::script::{FullOf, Policy, QueuePolicy, Read, Submission, Submit, SubmitReply};
+use holdfast_core::script::{
+    FullOf, LimitOf, Policy, QueuePolicy, Read, Submission, Submit, SubmitReply,
+};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::warn;
 
@@ -40,6 +42,8 @@ pub(crate) enum Told {
     Reused(Seen),
     /// The queue holds up to its limit of these.
     Full(FullOf),
+    /// The tenant is at a limit of its own.
+    Over(LimitOf),
     /// The deadline has passed.
     Late,
     /// Redis has no memory left.
@@ -178,8 +182,11 @@ fn tell(group: Vec<Waiting>, replies: Vec<SubmitReply>, after_unanswered: bool) 
             SubmitReply::Known(home, ticket) => known(&job.item, Seen::at(home, ticket)),
             SubmitReply::Reused(home, ticket) => Told::Reused(Seen::at(home, ticket)),
             // A copy of this very submit may be on its way still: "no" is not final then.
-            SubmitReply::Full(_) | SubmitReply::Late if after_unanswered => Told::Unknown,
+            SubmitReply::Full(_) | SubmitReply::Over(_) | SubmitReply::Late if after_unanswered => {
+                Told::Unknown
+            }
             SubmitReply::Full(what) => Told::Full(what),
+            SubmitReply::Over(limit) => Told::Over(limit),
             SubmitReply::Late => Told::Late,
             SubmitReply::Undeclared => {
                 undeclared.push(job);

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use holdfast_core::Redis;
 use holdfast_core::keys::ShardKeys;
 use holdfast_core::model::{Identity, Key, QueueName, RequestId, TenantName};
-use holdfast_core::script::QueuePolicy;
+use holdfast_core::script::{LaneLimits, QueuePolicy};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +36,8 @@ pub(crate) struct App {
     pub(crate) wait_max: Duration,
     /// Who callers are.
     pub(crate) who: Who,
+    /// What tenants may have in each queue; who is not there has no limit.
+    pub(crate) tenants: BTreeMap<TenantName, LaneLimits>,
     /// Cancelled when the process stops.
     pub(crate) stop: CancellationToken,
 }
@@ -84,6 +86,14 @@ pub(crate) struct Named {
     pub(crate) identity: Identity,
     pub(crate) key: Key,
     shard: usize,
+}
+
+impl App {
+    /// What the tenant of a request may have in its shard.
+    pub(crate) fn limits(&self, named: &Named) -> LaneLimits {
+        let limits = self.tenants.get(&named.identity.tenant).copied().unwrap_or_default();
+        limits.part(named.shard().keys.shard, named.queue.policy.shards)
+    }
 }
 
 impl Named {

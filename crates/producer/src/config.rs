@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::model::QueueName;
+use holdfast_core::model::{QueueName, TenantName};
+use holdfast_core::script::LaneLimits;
 use holdfast_runtime::reread::Unusable;
-use holdfast_runtime::settings::{HttpLimits, QueueSettings, RedisSettings};
+use holdfast_runtime::settings::{HttpLimits, QueueSettings, RedisSettings, TenantSettings};
 use holdfast_runtime::{Problems, Settings};
 
 use crate::who::{self, Keys};
@@ -27,6 +28,8 @@ pub struct Config {
     pub limits: HttpLimits,
     /// The callers' keys; none: everybody is one tenant.
     pub(crate) keys: Option<Arc<Keys>>,
+    /// What tenants may have in each queue; who is not there has no limit.
+    pub tenants: BTreeMap<TenantName, LaneLimits>,
     /// The queues that take submits.
     pub queues: BTreeMap<QueueName, QueueSettings>,
 }
@@ -54,7 +57,14 @@ impl Config {
             wait_max: settings.producer.wait_max,
             limits: settings.producer.limits.clone(),
             keys,
+            tenants: settings.tenants.iter().map(|(name, it)| (name.clone(), limits(it))).collect(),
             queues: settings.queues.clone(),
         })
     }
+}
+
+/// A tenant's limits as the scripts know them: those of a lane.
+fn limits(settings: &TenantSettings) -> LaneLimits {
+    let TenantSettings { queued, bytes, submits_per_second } = *settings;
+    LaneLimits { requests: queued, bytes, rate: submits_per_second }
 }

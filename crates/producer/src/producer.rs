@@ -123,6 +123,7 @@ pub(crate) fn assemble(
         memory: Arc::new(Semaphore::new(BODIES.max(longest))),
         wait_max: config.wait_max,
         who,
+        tenants: config.tenants.clone(),
         stop,
     };
     let shards = app.queues.values().flat_map(|queue| &queue.shards);

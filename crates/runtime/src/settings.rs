@@ -85,6 +85,9 @@ impl Settings {
         if let (Some(worker), Some(queues)) = (&worker, &queues) {
             check_served(&mut source, worker, queues);
         }
+        if let (Some(tenants), Some(queues)) = (&tenants, &queues) {
+            tenants::check(&mut source, tenants, queues);
+        }
         let (problems, shown) = source.finish();
         let checked = || {
             Some(Self {

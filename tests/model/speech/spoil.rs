@@ -22,8 +22,9 @@ enum At {
 const SUBMIT: &[(At, How)] = &[
     (Head(0), Be("x")),
     (Head(0), Be("-1")),
+    (Tail(3), Half),
     (Tail(2), Half),
-    (Tail(1), Half),
+    (Tail(0), Be("a limit")),
     (Tail(0), Gone),
     (Tail(0), Many),
 ];
@@ -119,7 +120,8 @@ fn ways_of_rows(script: &str) -> &'static [(At, How)] {
 fn width(script: &str) -> usize {
     match script {
         "settle" => 6,
-        "submit" | "redrive" => 3,
+        "submit" => 4,
+        "redrive" => 3,
         "renew" | "reclaim" | "promote" => 2,
         _ => 1,
     }

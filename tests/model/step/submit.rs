@@ -55,6 +55,9 @@ impl State {
         if self.meta.bytes.unwrap_or(0) + size > room.cast_signed() {
             return answer!["full", "bytes"];
         }
+        if let Some(met) = self.limit_met(item, size, now) {
+            return answer!["over", met];
+        }
         self.meta.seq += 1;
         let ticket = Ticket { sequence: self.meta.seq, submitted_at: now, ..draft(item) };
         let spot = if item.not_before > now {
@@ -67,6 +70,32 @@ impl State {
         self.requests.insert(item.id, item.body);
         self.hold(ticket.names, 1, size);
         answer!["accepted", ticket]
+    }
+}
+
+impl State {
+    /// The limit that one more request meets in its lane; else its part of the rate is taken.
+    fn limit_met(&mut self, item: &Item, size: i64, now: Ms) -> Option<&'static str> {
+        const SECOND: u64 = 1_000_000;
+        let limits = item.limits?;
+        let lane = self.lanes.entry(names::lane(item.id)).or_default();
+        let now = 1_000 * now;
+        if limits.requests > 0 && lane.requests >= limits.requests {
+            return Some("requests");
+        }
+        if limits.bytes > 0 && lane.bytes + size > limits.bytes {
+            return Some("bytes");
+        }
+        if limits.rate > 0 {
+            // Later is from before the clock went back.
+            let used = lane.used_till.filter(|till| *till <= now + SECOND);
+            let till = used.unwrap_or(0).max(now) + SECOND / limits.rate;
+            if till > now + SECOND {
+                return Some("rate");
+            }
+            lane.used_till = Some(till);
+        }
+        None
     }
 }
 

@@ -15,7 +15,7 @@ fn nonsense(script: &Listing) -> Vec<Vec<&'static [u8]>> {
     const K: &[u8] = &[1; 16];
     const H: &[u8] = &[1; 32];
     match script.name {
-        "submit" => vec![vec![b"x"], vec![b"5", K], vec![b"5", K, b"no ticket", b""]],
+        "submit" => vec![vec![b"x"], vec![b"5", K], vec![b"5", K, b"no ticket", b"", b""]],
         "claim" => {
             let fence: &[u8] = b"00000000000000010000000000000001";
             let rest = |free, lease| vec![fence, free, lease, b"5", b"1", b"1"];
@@ -157,14 +157,14 @@ fn rows_of(script: &Listing, rows: usize) -> Vec<Vec<u8>> {
     head.into_iter().chain((0..rows).flat_map(row)).collect()
 }
 
-/// A row of a submit: key, ticket, request.
+/// A row of a submit: key, ticket, request, and no limits.
 fn draft(key: Vec<u8>) -> Vec<Vec<u8>> {
     let mut ticket = vec![0; 189];
     ticket[0] = 1;
     ticket[50..58].copy_from_slice(&FAR.to_be_bytes());
     ticket[188] = 7;
     ticket.extend(*b"\0\x01t\0\0\0\0");
-    vec![key, ticket, b"request".into()]
+    vec![key, ticket, b"request".into(), Vec::new()]
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! `submit`: take in new requests, each under its id.
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 use bytes::Bytes;
 
@@ -8,10 +8,10 @@ use super::{Script, bytes_at, home_at, millis};
 use crate::{
     Redis, StoreError,
     keys::ShardKeys,
-    model::{Draft, Home, Key, Request, Ticket, Undecodable},
+    model::{Draft, Home, Key, Request, Ticket, Undecodable, share},
 };
 
-pub(super) static SUBMIT: Script<11, 1, 3> =
+pub(super) static SUBMIT: Script<11, 1, 4> =
     Script::new("submit", include_str!("../../lua/submit.lua"));
 
 /// A repeat that meets a kept record keeps it for at least this long: a producer repeats a call for at most a minute, so
@@ -24,13 +24,48 @@ pub struct Submission {
     key: Key,
     ticket: Bytes,
     request: Bytes,
+    limits: Bytes,
+}
+
+/// What a lane may have: a tenant's limits, in one queue. None: no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneLimits {
+    /// Requests that have not ended.
+    pub requests: Option<u64>,
+    /// Bytes of requests and records.
+    pub bytes: Option<u64>,
+    /// Submits that are accepted in a second; as many can be at once.
+    pub rate: Option<u64>,
+}
+
+impl LaneLimits {
+    /// The part of one shard in limits that hold for all of them.
+    pub fn part(self, shard: u32, shards: NonZeroU32) -> Self {
+        let part = |limit: Option<u64>| limit.map(|limit| share(limit, shard, shards));
+        Self { requests: part(self.requests), bytes: part(self.bytes), rate: part(self.rate) }
+    }
+
+    /// As the script takes them.
+    fn pack(self) -> Bytes {
+        if self == Self::default() {
+            return Bytes::new();
+        }
+        // A part of 0 would be none: settings that split so are refused.
+        let number = |limit: Option<u64>| limit.map_or(0, |limit| limit.max(1)).to_be_bytes();
+        Bytes::from([self.requests, self.bytes, self.rate].map(number).concat())
+    }
 }
 
 impl Submission {
     /// Packs a request that lies at `key`.
     pub fn new(key: Key, draft: &Draft, request: &Request) -> Result<Self, Undecodable> {
         let ticket = draft.pack(&request.identity, &request.lane);
-        Ok(Self { key, ticket, request: request.pack()? })
+        Ok(Self { key, ticket, request: request.pack()?, limits: Bytes::new() })
+    }
+
+    /// The same under the limits of its lane in its shard.
+    pub fn limited(self, limits: LaneLimits) -> Self {
+        Self { limits: limits.pack(), ..self }
     }
 
     /// How many bytes of a call it takes.
@@ -61,6 +96,17 @@ pub enum FullOf {
     Bytes,
 }
 
+/// The limit that a submission meets in its lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitOf {
+    /// Requests that have not ended.
+    Requests,
+    /// Bytes of requests and records.
+    Bytes,
+    /// Accepted submits a second.
+    Rate,
+}
+
 /// What became of one submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubmitReply {
@@ -72,6 +118,8 @@ pub enum SubmitReply {
     Reused(Option<Home>, Box<Ticket>),
     /// The queue is full.
     Full(FullOf),
+    /// Its lane is at a limit.
+    Over(LimitOf),
     /// The deadline has passed.
     Late,
     /// Nobody has written the queue's policy since Redis forgot it.
@@ -96,7 +144,9 @@ impl Submit<'_> {
             &shard.bell,
         ]
         .map(String::as_str);
-        let row = |item: &Submission| [item.key.bytes(), item.ticket.clone(), item.request.clone()];
+        let row = |it: &Submission| {
+            [it.key.bytes(), it.ticket.clone(), it.request.clone(), it.limits.clone()]
+        };
         let rows = self.items.iter().map(row).collect();
         SUBMIT
             .run(redis, keys, [millis(GUARD)], rows, |word, rest| {
@@ -108,6 +158,12 @@ impl Submit<'_> {
                     b"full" => match rest.first()?.as_bytes()? {
                         b"requests" => Some(SubmitReply::Full(FullOf::Requests)),
                         b"bytes" => Some(SubmitReply::Full(FullOf::Bytes)),
+                        _ => None,
+                    },
+                    b"over" => match rest.first()?.as_bytes()? {
+                        b"requests" => Some(SubmitReply::Over(LimitOf::Requests)),
+                        b"bytes" => Some(SubmitReply::Over(LimitOf::Bytes)),
+                        b"rate" => Some(SubmitReply::Over(LimitOf::Rate)),
                         _ => None,
                     },
                     b"late" => Some(SubmitReply::Late),

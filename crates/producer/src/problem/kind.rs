@@ -54,6 +54,7 @@ kinds! {
     UnsupportedMediaType: UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The body must be JSON";
     IdReused: UNPROCESSABLE_ENTITY, "id-reused", "Other bytes are kept under this id";
     QueueFull: TOO_MANY_REQUESTS, "queue-full", "The queue is full";
+    TenantOverLimit: TOO_MANY_REQUESTS, "tenant-over-limit", "The tenant is at its limit";
     StoreFull: TOO_MANY_REQUESTS, "store-full", "The store has no memory left";
     Internal: INTERNAL_SERVER_ERROR, "internal", "A fault of the service";
     StoreUnreachable: SERVICE_UNAVAILABLE, "store-unreachable", "The store cannot be reached";
@@ -77,6 +78,7 @@ impl Kind {
     pub(super) fn retry_after(self) -> Option<u64> {
         let (least, most) = match self {
             Self::QueueFull => (5, 10),
+            Self::TenantOverLimit => (2, 6),
             Self::StoreFull => (15, 30),
             Self::StoreReadOnly => (5, 10),
             Self::StoreUnreachable => (2, 5),

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use holdfast_core::metrics;
 use holdfast_core::model::{Digest, Draft, Envelope, Generation, Home, Request, TenantName};
-use holdfast_core::script::{FullOf, Submission};
+use holdfast_core::script::{FullOf, LimitOf, Submission};
 use holdfast_runtime::keys::Scope;
 use tracing::error;
 
@@ -85,7 +85,7 @@ async fn admit(
         app.look(&named).await?.ok_or_else(|| past(Field::NotBefore))?;
     }
     let envelope = envelope(&item, headers);
-    let candidate = candidate(&named, item, envelope, held)?;
+    let candidate = candidate(app, &named, item, envelope, held)?;
     let bytes = candidate.submission.size();
     let told = match named.shard().submits.ask(candidate, bytes).await {
         Ok(told) => told,
@@ -118,6 +118,7 @@ fn envelope(item: &Item, headers: &HeaderMap) -> Envelope {
 }
 
 fn candidate(
+    app: &App,
     named: &Named,
     item: Item,
     envelope: Envelope,
@@ -142,7 +143,7 @@ fn candidate(
         Problem::new(Kind::Internal, "the request could not be packed; nothing was stored")
     })?;
     Ok(Candidate {
-        submission,
+        submission: submission.limited(app.limits(named)),
         generation: draft.generation,
         digest: draft.digest,
         _share: held.share,
@@ -157,6 +158,7 @@ fn read(told: Told) -> Result<(Seen, bool), Problem> {
         Told::Reused(seen) => Err(reused(&seen)),
         Told::Full(FullOf::Requests) => Err(full("requests")),
         Told::Full(FullOf::Bytes) => Err(full("bytes")),
+        Told::Over(limit) => Err(over(limit)),
         Told::Late => Err(past(Field::Deadline)),
         Told::StoreFull => Err(store::store_full()),
         Told::StoreReadOnly => Err(store::store_read_only()),
@@ -174,6 +176,16 @@ fn reused(seen: &Seen) -> Problem {
 fn full(what: &'static str) -> Problem {
     Problem::new(Kind::QueueFull, format!("the queue holds as many {what} as it may"))
         .with("limit", what)
+}
+
+/// The limits go by the names that the settings give them.
+fn over(limit: LimitOf) -> Problem {
+    let (limit, detail) = match limit {
+        LimitOf::Requests => ("queued", "this tenant has as many requests in the queue as it may"),
+        LimitOf::Bytes => ("bytes", "this tenant has as many bytes in the queue as it may"),
+        LimitOf::Rate => ("submits_per_second", "this tenant submits faster than it may"),
+    };
+    Problem::new(Kind::TenantOverLimit, detail).with("limit", limit)
 }
 
 fn past(field: Field) -> Problem {

@@ -9,10 +9,6 @@ pub(super) const MISSING: &[(&str, &str)] = &[
     ("producer", "tls_key_file"),
     // Operators' calls.
     ("producer", "operator_listen"),
-    // Limits of a tenant.
-    ("tenants", "queued"),
-    ("tenants", "bytes"),
-    ("tenants", "submits_per_second"),
     // Export of traces.
     ("traces", "endpoint"),
     // A caller's own path and headers, breakers, and more than one level of durability.

@@ -103,8 +103,8 @@ impl Source {
     }
 
     /// Notes a fault of a field in a section that was taken, unless `holds`.
-    pub(super) fn check(&mut self, holds: bool, kind: &str, name: &str, rule: &str) {
-        let section = self.shown.iter().find(|section| section.kind == kind);
+    pub(super) fn check(&mut self, holds: bool, path: &str, name: &str, rule: &str) {
+        let section = self.shown.iter().find(|section| section.path == path);
         if let (false, Some(section)) = (holds, section) {
             self.problems.push(section.fault(name, rule));
         }

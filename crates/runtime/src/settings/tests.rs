@@ -154,9 +154,6 @@ fn what_this_version_cannot_do_is_refused_instead_of_ignored() {
         "[producer]\ntls_cert_file = \"c\"\ntls_key_file = \"k\"",
         "[producer]\noperator_listen = \"127.0.0.1:1\"",
         "[traces]\nendpoint = \"http://h\"",
-        "[tenants.a]\nqueued = 1",
-        "[tenants.a]\nbytes = \"1GiB\"",
-        "[tenants.a]\nsubmits_per_second = 5",
         "[queues.q]\ntarget = \"http://h\"\nallow_paths = [\"/v1/x\"]",
         "[queues.q]\ntarget = \"http://h\"\nallow_headers = [\"x-a\"]",
         "[queues.q]\ntarget = \"http://h\"\nbreaker = { after = 3 }",
@@ -172,6 +169,37 @@ fn what_this_version_cannot_do_is_refused_instead_of_ignored() {
     // What says no more than the default promises nothing.
     assert!(load("[queues.q]\ntarget = \"http://h\"\ndurability = \"acknowledged\"").is_ok());
     assert!(load("[queues.q]\ntarget = \"http://h\"\nallow_paths = []").is_ok());
+}
+
+#[test]
+fn a_tenants_limits_leave_each_shard_of_each_queue_something() {
+    let with = |limits: &str| {
+        format!("{QUEUE}shards = 4\nbody_limit = \"1MiB\"\n[tenants.\"a.b\"]\n{limits}\n")
+    };
+    for (limits, told) in [
+        (
+            "queued = 3",
+            "tenants.a.b.queued = 3 must be at least the number of shards of queues.default",
+        ),
+        (
+            "submits_per_second = 3",
+            "tenants.a.b.submits_per_second = 3 must be at least the number",
+        ),
+        (
+            "bytes = \"3MiB\"",
+            "tenants.a.b.bytes = 3MiB must hold one body of body_limit in each shard of queues.default",
+        ),
+    ] {
+        let found = faults(&with(limits));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with(told), "{}", found[0]);
+    }
+    let settings = load(&with("queued = 4\nbytes = \"4MiB\"\nsubmits_per_second = 4")).unwrap();
+    let limits = settings.tenants.values().next().unwrap();
+    assert_eq!(
+        (limits.queued, limits.bytes, limits.submits_per_second),
+        (Some(4), Some(4 << 20), Some(4))
+    );
 }
 
 #[test]
