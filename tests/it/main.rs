@@ -24,4 +24,5 @@ mod metrics;
 mod reclaimers;
 mod redis_away;
 mod secrets;
+mod tenants;
 mod up;

@@ -7,9 +7,11 @@ use std::task::{Context, Poll};
 use axum::Router;
 use axum::http::Request as HttpRequest;
 use axum::http::header::{CONTENT_TYPE, HOST};
+use axum::middleware;
 use axum::routing::post;
 use bytes::Bytes;
 use holdfast_core::metrics::PrometheusHandle;
+use holdfast_runtime::keys::Key;
 use holdfast_runtime::serve::BodyTimeout;
 use holdfast_runtime::{BoxError, Environment, Services, Settings, Stop};
 use holdfast_testkit::{RedisServer, eventually};
@@ -21,6 +23,7 @@ use tower::ServiceExt;
 use super::*;
 use crate::api::{SUBMIT, observed, router};
 use crate::producer::{Assembled, assemble};
+use crate::who::{self, Door, Who, guard, of_method};
 
 const PAGE: &str = include_str!("../../../../../docs/metrics.md");
 
@@ -58,7 +61,8 @@ impl Api {
         let redis = RedisServer::start().await;
         let text = format!(
             "[redis]\nurl = \"{}\"\ncommand_timeout = \"200ms\"\n[queues.counted]\n\
-             target = \"http://127.0.0.1:9901\"\ncapacity = 2\nbody_limit = \"1KiB\"\n",
+             target = \"http://127.0.0.1:9901\"\ncapacity = 2\nbody_limit = \"1KiB\"\n[tenants.default]\n\
+             bytes = \"1KiB\"\n",
             redis.url()
         );
         let settings = Settings::load(&text, &Environment::default()).unwrap();
@@ -130,6 +134,19 @@ impl HttpBody for Late {
     }
 }
 
+/// The same with keys, and one that may not submit.
+fn keyed(api: &Api) -> (Router, String) {
+    let (key, file) = (Key::random(), tempfile::NamedTempFile::new().unwrap());
+    let line = format!("tenant=acme scopes=read sha256={}\n", key.hash());
+    std::fs::write(file.path(), line).unwrap();
+    let who = Who::Keyed(who::open(file.path()).unwrap(), Arc::default());
+    let door = Door { who, needs: of_method };
+    let routes = Router::new()
+        .route(SUBMIT, post(fails))
+        .route_layer(middleware::from_fn_with_state(door, guard));
+    (observed(routes, Arc::clone(&api.app)), format!("Bearer {}", key.expose()))
+}
+
 async fn fails() -> &'static str {
     panic!("a fault of ours")
 }
@@ -166,6 +183,13 @@ async fn each_refusal_of_a_submit_is_counted_under_the_name_of_its_problem() {
     note(api.submit(&long).await, "body-too-large");
     let text = [("content-type", "text/plain")];
     note(api.send("", &text, Body::from(item("b"))).await, "unsupported-media-type");
+
+    let large = format!(r#"{{"id":"b","payload":"{}"}}"#, "x".repeat(970));
+    note(api.submit(&large).await, "tenant-over-limit");
+    let (keyed, key) = keyed(&api);
+    note(told(&keyed, "", &[], Body::from(item("b"))).await, "unauthorized");
+    let key = [("authorization", key.as_str())];
+    note(told(&keyed, "", &key, Body::from(item("b"))).await, "forbidden");
 
     let all = u32::try_from(api.app.memory.available_permits()).unwrap();
     let memory = Arc::clone(&api.app.memory).try_acquire_many_owned(all).unwrap();
