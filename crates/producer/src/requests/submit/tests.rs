@@ -184,7 +184,7 @@ async fn each_refusal_of_a_submit_is_counted_under_the_name_of_its_problem() {
     let text = [("content-type", "text/plain")];
     note(api.send("", &text, Body::from(item("b"))).await, "unsupported-media-type");
 
-    let large = format!(r#"{{"id":"b","payload":"{}"}}"#, "x".repeat(970));
+    let large = format!(r#"{{"id":"b","payload":"{}"}}"#, "x".repeat(1000));
     note(api.submit(&large).await, "tenant-over-limit");
     let (keyed, key) = keyed(&api);
     note(told(&keyed, "", &[], Body::from(item("b"))).await, "unauthorized");
