@@ -9,6 +9,7 @@ use holdfast_core::Redis;
 use holdfast_core::keys::ShardKeys;
 use holdfast_core::model::{Identity, Key, QueueName, RequestId, TenantName};
 use holdfast_core::script::{LaneLimits, QueuePolicy};
+use holdfast_runtime::settings::Allowed;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -66,6 +67,8 @@ pub(crate) struct Queue {
     pub(crate) policy: QueuePolicy,
     /// From submit to deadline, where the caller names neither.
     pub(crate) timeout_default: Duration,
+    /// What a request may say of its call to the gateway.
+    pub(crate) allowed: Allowed,
     /// The longest body of a submit.
     pub(crate) body_limit: usize,
     pub(crate) shards: Vec<Shard>,

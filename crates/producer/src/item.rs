@@ -2,13 +2,15 @@
 
 mod error;
 mod fields;
+mod headers;
 mod time;
 
 use std::time::Duration;
 
 use bytes::Bytes;
+use holdfast_runtime::settings::Allowed;
 
-pub(crate) use self::error::{ItemError, TimeFault};
+pub(crate) use self::error::{HeaderFault, ItemError, TimeFault};
 pub(crate) use self::fields::Field;
 use self::fields::Fields;
 use crate::depth::{self, MAX_DEPTH};
@@ -22,11 +24,13 @@ pub(crate) const MAX_METADATA: usize = 16 * 1024;
 
 /// What is needed beside the body to understand it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Frame {
+pub(crate) struct Frame<'a> {
     /// Now, in Unix milliseconds.
     pub(crate) now_ms: u64,
     /// How long a request may take whose caller says nothing about it.
     pub(crate) timeout_default: Duration,
+    /// What the request may say of its call to the gateway.
+    pub(crate) allowed: &'a Allowed,
 }
 
 /// A request as its caller wrote it.
@@ -41,6 +45,10 @@ pub(crate) struct Item {
     pub(crate) deadline_ms: u64,
     /// The earliest time for the first attempt, in Unix milliseconds.
     pub(crate) not_before_ms: Option<u64>,
+    /// Where at the gateway it goes, if not where all requests of the queue go.
+    pub(crate) path: Option<String>,
+    /// What is sent along, as name in lower case and value.
+    pub(crate) headers: Vec<(String, String)>,
     /// A JSON object that is the caller's own, byte for byte.
     pub(crate) metadata: Option<Bytes>,
     /// What the gateway will be sent, byte for byte.
@@ -49,7 +57,7 @@ pub(crate) struct Item {
 
 impl Item {
     /// Reads an item; payload and metadata share the memory of `body`.
-    pub(crate) fn parse(body: &Bytes, frame: Frame) -> Result<Self, ItemError> {
+    pub(crate) fn parse(body: &Bytes, frame: Frame<'_>) -> Result<Self, ItemError> {
         if body.is_empty() {
             return Err(ItemError::Empty);
         }
@@ -57,14 +65,11 @@ impl Item {
             return Err(ItemError::TooDeep);
         }
         let fields = Fields::parse(body)?;
-        for unoffered in [Field::Path, Field::Headers] {
-            if fields.get(unoffered).is_some() {
-                return Err(ItemError::NotOffered { field: unoffered });
-            }
-        }
         let id = fields.get(Field::Id).map(read_id).transpose()?;
         let deadline_ms = read_deadline(&fields, frame)?;
         let not_before_ms = read_not_before(&fields, frame, deadline_ms)?;
+        let path = fields.get(Field::Path).map(|raw| read_path(raw, frame.allowed)).transpose()?;
+        let headers = fields.get(Field::Headers).map(|raw| headers::read(raw, frame.allowed));
         let metadata = fields.get(Field::Metadata).map(read_metadata).transpose()?;
         let payload = fields.get(Field::Payload).ok_or(ItemError::NoPayload)?;
         if payload == "null" {
@@ -75,6 +80,8 @@ impl Item {
             id,
             deadline_ms,
             not_before_ms,
+            path,
+            headers: headers.transpose()?.unwrap_or_default(),
             metadata: metadata.map(part),
             payload: part(payload),
         })
@@ -87,6 +94,11 @@ fn read_id(raw: &str) -> Result<String, ItemError> {
     if id::is_id(&id) { Ok(id) } else { Err(ItemError::BadId) }
 }
 
+fn read_path(raw: &str, allowed: &Allowed) -> Result<String, ItemError> {
+    let path: String = serde_json::from_str(raw).map_err(|_| ItemError::PathNotAllowed)?;
+    if allowed.path(&path) { Ok(path) } else { Err(ItemError::PathNotAllowed) }
+}
+
 fn read_metadata(raw: &str) -> Result<&str, ItemError> {
     if raw.starts_with('{') && raw.len() <= MAX_METADATA {
         Ok(raw)
@@ -95,7 +107,7 @@ fn read_metadata(raw: &str) -> Result<&str, ItemError> {
     }
 }
 
-fn read_deadline(fields: &Fields<'_>, frame: Frame) -> Result<u64, ItemError> {
+fn read_deadline(fields: &Fields<'_>, frame: Frame<'_>) -> Result<u64, ItemError> {
     let after = |timeout: Duration| {
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         frame.now_ms.saturating_add(timeout_ms)
@@ -113,7 +125,7 @@ fn read_deadline(fields: &Fields<'_>, frame: Frame) -> Result<u64, ItemError> {
 
 fn read_not_before(
     fields: &Fields<'_>,
-    frame: Frame,
+    frame: Frame<'_>,
     deadline_ms: u64,
 ) -> Result<Option<u64>, ItemError> {
     let Some(raw) = fields.get(Field::NotBefore) else { return Ok(None) };

@@ -101,6 +101,10 @@ impl From<ItemError> for Problem {
         match err {
             ItemError::Syntax { line, column } => problem.with("line", line).with("column", column),
             ItemError::UnknownField { position } => problem.with("position", position),
+            ItemError::Headers { fault } => match fault.position() {
+                Some(position) => problem.with("position", position),
+                None => problem,
+            },
             _ => problem,
         }
     }

@@ -145,6 +145,7 @@ fn queue(
     Queue {
         name: name.clone(),
         timeout_default: settings.times.timeout_default,
+        allowed: settings.allowed.clone(),
         body_limit: size(settings.body_limit),
         shards,
         policy,

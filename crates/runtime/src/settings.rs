@@ -3,6 +3,7 @@
 //! `source` lays the environment over the file, `section` reads a section field by field, and a
 //! module a section gives it its checked form. Each role checks the whole.
 
+mod allowed;
 mod environment;
 mod given;
 mod log;
@@ -32,6 +33,7 @@ use holdfast_core::model::{QueueName, TenantName};
 use section::Shown;
 use source::Source;
 
+pub use allowed::Allowed;
 pub use environment::Environment;
 pub use log::{LogFormat, LogSettings, TracesSettings};
 pub use problems::{Problem, Problems};

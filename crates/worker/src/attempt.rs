@@ -8,6 +8,7 @@ use bytes::Bytes;
 use holdfast_core::metrics;
 use holdfast_core::model::{Envelope, Failure, FailureCode, Request, Ticket};
 use holdfast_core::script::SettleKind;
+use holdfast_runtime::settings::Allowed;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::sleep_until;
 
@@ -81,12 +82,22 @@ async fn read(work: &mut Work) -> Result<Option<Bytes>, SettleKind> {
     }
 }
 
-/// A request as a call; none if its path or its headers are none.
+/// A request as a call; none if its path or its headers are none, or not what the queue allows.
+///
+/// Whoever wrote the envelope has checked it. But the credential that goes along is this side's to
+/// guard.
 fn call(request: Request, queue: &Queue) -> Option<Call> {
     let Request { envelope, body, .. } = request;
-    let path = envelope.path.as_deref().unwrap_or(&queue.path);
-    let uri = path.starts_with('/').then(|| queue.gateway.at(path).ok())??;
+    if !allows(&queue.allowed, &envelope) {
+        return None;
+    }
+    let uri = queue.gateway.at(envelope.path.as_deref().unwrap_or(&queue.path))?;
     Some(Call { uri, headers: headers(&envelope)?, body })
+}
+
+fn allows(allowed: &Allowed, envelope: &Envelope) -> bool {
+    envelope.path.as_deref().is_none_or(|path| allowed.path(path))
+        && envelope.headers.iter().all(|(name, _)| allowed.header(name))
 }
 
 fn headers(envelope: &Envelope) -> Option<HeaderMap> {

@@ -94,6 +94,7 @@ fn queue(
         shards: settings.policy().shards,
         target,
         path: settings.path.as_str().to_owned(),
+        allowed: settings.allowed.clone(),
         max_attempts: max_attempts.ok()?,
         concurrency: settings.concurrency,
     })

@@ -130,13 +130,19 @@ impl Gateway {
         Ok(Self { client, secrets, target })
     }
 
-    /// The address of `path` (it starts with a slash, and may have a query) under the target.
-    pub(crate) fn at(&self, path: &str) -> Result<Uri, hyper::http::Error> {
+    /// The address of `path` (it starts with a slash, and may have a query) under the target. None,
+    /// if that is none, or if a reader of it could find another origin or path in it.
+    pub(crate) fn at(&self, path: &str) -> Option<Uri> {
         let prefix = self.target.base.path().trim_end_matches('/');
-        let path = PathAndQuery::try_from(format!("{prefix}{path}"))?;
+        let path = path.starts_with('/').then(|| format!("{prefix}{path}"))?;
         let mut parts = self.target.base.clone().into_parts();
-        parts.path_and_query = Some(path);
-        Ok(Uri::from_parts(parts)?)
+        parts.path_and_query = Some(PathAndQuery::try_from(path.as_str()).ok()?);
+        let uri = Uri::from_parts(parts).ok()?;
+        let read: Uri = uri.to_string().parse().ok()?;
+        let same_origin = read.scheme() == self.target.base.scheme()
+            && read.authority() == self.target.base.authority();
+        let same_path = read.path_and_query().is_some_and(|read| read.as_str() == path);
+        (same_origin && same_path).then_some(uri)
     }
 
     /// Reads credential and TLS files again; true if they changed. Blocks on the file system.

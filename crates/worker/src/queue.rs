@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use holdfast_core::keys::ShardKeys;
 use holdfast_core::metrics;
 use holdfast_core::model::QueueName;
+use holdfast_runtime::settings::Allowed;
 
 use crate::gateway::{FileError, Gateway, Target};
 
@@ -19,6 +20,8 @@ pub(crate) struct QueueConfig {
     pub(crate) target: Target,
     /// The path of a request that names none of its own.
     pub(crate) path: String,
+    /// What a request may say of its own call.
+    pub(crate) allowed: Allowed,
     /// Attempts of a request; none: its deadline bounds them.
     pub(crate) max_attempts: Option<u32>,
     /// Calls at once; none: as many as there are slots.
@@ -30,6 +33,7 @@ pub(crate) struct Queue {
     pub(crate) name: QueueName,
     pub(crate) gateway: Gateway,
     pub(crate) path: String,
+    pub(crate) allowed: Allowed,
     pub(crate) max_attempts: Option<u32>,
     calls: Mutex<usize>,
 }
@@ -41,6 +45,7 @@ impl Queue {
             name: config.name.clone(),
             gateway: Gateway::open(config.target.clone())?,
             path: config.path.clone(),
+            allowed: config.allowed.clone(),
             max_attempts: config.max_attempts,
             calls: Mutex::default(),
         })

@@ -1,5 +1,6 @@
 //! Why a body is no item.
 
+use super::headers::{MAX_HEADER_BYTES, MAX_HEADERS};
 use super::{Field, MAX_DEPTH, MAX_METADATA};
 use crate::id::ID_RULE;
 
@@ -21,15 +22,18 @@ pub(crate) enum ItemError {
     /// A field that an item does not have.
     #[error(
         "field number {position} of the body is unknown; an item has id, deadline or timeout, \
-         not_before, metadata and payload"
+         not_before, path, headers, metadata and payload"
     )]
     UnknownField { position: usize },
     /// A field that stands there twice.
     #[error("{field} stands there twice")]
     DuplicateField { field: Field },
-    /// A field that is reserved.
-    #[error("{field} is reserved and not taken yet: the queue's settings decide it")]
-    NotOffered { field: Field },
+    /// A path that the queue's settings do not list.
+    #[error("path must be one that the queue allows (allow_paths), exactly as it stands there")]
+    PathNotAllowed,
+    /// Headers of another shape, or that the queue's settings do not list.
+    #[error("{fault}")]
+    Headers { fault: HeaderFault },
     /// No payload, or null, which is what many writers put for nothing.
     #[error("payload is missing; it may be any JSON value but null")]
     NoPayload,
@@ -54,9 +58,9 @@ impl ItemError {
     /// The field that is to blame, if it is one alone.
     pub(crate) fn field(&self) -> Option<Field> {
         match *self {
-            Self::DuplicateField { field }
-            | Self::NotOffered { field }
-            | Self::Time { field, .. } => Some(field),
+            Self::DuplicateField { field } | Self::Time { field, .. } => Some(field),
+            Self::PathNotAllowed => Some(Field::Path),
+            Self::Headers { .. } => Some(Field::Headers),
             Self::NoPayload => Some(Field::Payload),
             Self::BadMetadata => Some(Field::Metadata),
             Self::BadId => Some(Field::Id),
@@ -81,6 +85,41 @@ pub(crate) const UNIX_RULE: &str =
 
 const TIMEOUT_RULE: &str = "must be a string of one whole number and one unit of ms, s, m, h and \
      d, without a space, from 1ms to 30d, such as \"90s\"";
+
+/// What is wrong with the headers. A header is told by its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HeaderFault {
+    /// Another kind of value.
+    #[error("headers must be a JSON object whose values are strings")]
+    NotTexts,
+    /// More than a gateway can be expected to take.
+    #[error("headers may be {MAX_HEADERS} and {MAX_HEADER_BYTES} bytes together, at most")]
+    TooMany,
+    /// Not in the list.
+    #[error("header number {position} is not one that the queue allows (allow_headers)")]
+    NotAllowed { position: usize },
+    /// The same name again, whatever the case of its letters.
+    #[error("header number {position} has the name of another")]
+    Twice { position: usize },
+    /// A value that is none.
+    #[error(
+        "the value of header number {position} must be printable ASCII, without a space at \
+         its start or end"
+    )]
+    Value { position: usize },
+}
+
+impl HeaderFault {
+    /// Which header it is, counted from 1.
+    pub(crate) fn position(self) -> Option<usize> {
+        match self {
+            Self::NotTexts | Self::TooMany => None,
+            Self::NotAllowed { position } | Self::Twice { position } | Self::Value { position } => {
+                Some(position)
+            }
+        }
+    }
+}
 
 /// What is wrong with a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,12 +1,27 @@
+use std::sync::LazyLock;
+
+use holdfast_runtime::{Environment, Settings};
+
 use super::*;
 
 /// 2033-05-18T03:33:20Z less a day, so that the fixed times of the cases lie just ahead.
 const NOW: u64 = 2_000_000_000 - 86_400;
 
-const FRAME: Frame = Frame { now_ms: NOW * 1000 + 250, timeout_default: Duration::from_hours(24) };
+/// What a queue with lists of its own allows.
+static ALLOWED: LazyLock<Allowed> = LazyLock::new(|| {
+    let text = "[queues.q]\ntarget = \"http://h\"\npath = \"/v1/own\"\n\
+        allow_paths = [\"/v1/other\"]\nallow_headers = [\"x-a\", \"X-B\"]";
+    let mut queues = Settings::load(text, &Environment::default()).unwrap().queues;
+    queues.pop_first().unwrap().1.allowed
+});
+
+fn frame() -> Frame<'static> {
+    let timeout_default = Duration::from_hours(24);
+    Frame { now_ms: NOW * 1000 + 250, timeout_default, allowed: &ALLOWED }
+}
 
 fn parse(body: &str) -> Result<Item, ItemError> {
-    Item::parse(&Bytes::copy_from_slice(body.as_bytes()), FRAME)
+    Item::parse(&Bytes::copy_from_slice(body.as_bytes()), frame())
 }
 
 fn with_deadline(raw: &str) -> Result<u64, ItemError> {
@@ -31,7 +46,7 @@ fn a_payload_is_kept_byte_for_byte_in_the_memory_of_the_body() {
     );
     let text = format!(r#"{{"id":"k45","deadline":2000000000,"payload": {payload} }}"#);
     let body = Bytes::from(text);
-    let item = Item::parse(&body, FRAME).unwrap();
+    let item = Item::parse(&body, frame()).unwrap();
     assert_eq!(item.payload, payload.as_bytes());
     assert_eq!(item.id.as_deref(), Some("k45"));
     assert_eq!(item.deadline_ms, 2_000_000_000_000);
@@ -113,7 +128,7 @@ fn a_past_deadline_is_left_to_the_id_rule() {
 
 #[test]
 fn a_timeout_is_one_number_and_one_unit() {
-    let after = |ms: u64| Ok(FRAME.now_ms + ms);
+    let after = |ms: u64| Ok(frame().now_ms + ms);
     assert_eq!(with_timeout(r#""90s""#), after(90_000));
     assert_eq!(with_timeout(r#""24h""#), after(86_400_000));
     assert_eq!(with_timeout(r#""500ms""#), after(500));
@@ -150,7 +165,7 @@ fn a_timeout_is_one_number_and_one_unit() {
 #[test]
 fn without_a_time_the_queue_decides_and_two_are_refused() {
     let item = parse(r#"{"payload":{}}"#).unwrap();
-    assert_eq!(item.deadline_ms, FRAME.now_ms + 86_400_000);
+    assert_eq!(item.deadline_ms, frame().now_ms + 86_400_000);
     assert_eq!((item.id, item.not_before_ms, item.metadata), (None, None, None));
     let both = parse(r#"{"deadline":2000000000,"timeout":"90s","payload":{}}"#);
     assert_eq!(both, Err(ItemError::DeadlineAndTimeout));
@@ -192,7 +207,7 @@ fn a_body_that_is_no_item_is_refused_by_what_it_is() {
         assert!(matches!(refused, Err(ItemError::Syntax { .. })), "{body}: {refused:?}");
     }
     let bad_utf8 = Bytes::from_static(b"{\"payload\":\"\xff\"}");
-    let refused = Item::parse(&bad_utf8, FRAME);
+    let refused = Item::parse(&bad_utf8, frame());
     assert!(matches!(refused, Err(ItemError::Syntax { line: 1, .. })), "{refused:?}");
 }
 
@@ -251,11 +266,58 @@ fn metadata_is_a_small_object_kept_as_it_stands() {
 }
 
 #[test]
-fn path_and_headers_are_reserved() {
-    let path = parse(r#"{"path":"/v1/other","payload":1}"#);
-    assert_eq!(path, Err(ItemError::NotOffered { field: Field::Path }));
-    let headers = parse(r#"{"headers":{},"payload":1}"#);
-    assert_eq!(headers, Err(ItemError::NotOffered { field: Field::Headers }));
+fn a_path_is_taken_only_as_it_stands_in_the_list() {
+    let taken =
+        |raw: &str| parse(&format!(r#"{{"path":{raw},"payload":1}}"#)).map(|item| item.path);
+    for path in ["/v1/other", "/v1/own"] {
+        assert_eq!(taken(&format!("\"{path}\"")), Ok(Some(path.to_owned())));
+    }
+    assert_eq!(parse(r#"{"payload":1}"#).unwrap().path, None);
+    for raw in [
+        r#""/v1/othe""#,
+        r#""/v1/other/""#,
+        r#""/v1/other?a=b""#,
+        r#""/v1/x/../other""#,
+        r#""//v1/other""#,
+        r#""http://evil/v1/other""#,
+        r#""/v1/other\r\nHost: evil""#,
+        r#""/v1/%6fther""#,
+        "null",
+        "1",
+    ] {
+        assert_eq!(taken(raw), Err(ItemError::PathNotAllowed), "{raw}");
+    }
+}
+
+#[test]
+fn headers_are_taken_as_far_as_the_list_names_them_and_never_otherwise() {
+    let taken =
+        |raw: &str| parse(&format!(r#"{{"headers":{raw},"payload":1}}"#)).map(|item| item.headers);
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(taken("{}"), Ok(vec![]));
+    let both = taken(r#"{"X-A":"1 2","x-b":""}"#);
+    assert_eq!(both, Ok(vec![pair("x-a", "1 2"), pair("x-b", "")]));
+
+    let second = |fault: fn(usize) -> HeaderFault| ItemError::Headers { fault: fault(2) };
+    for (raw, fault) in [
+        (r#"{"x-a":"1","x-c":"1"}"#, second(|position| HeaderFault::NotAllowed { position })),
+        (
+            r#"{"x-a":"1","authorization":"x"}"#,
+            second(|it| HeaderFault::NotAllowed { position: it }),
+        ),
+        (r#"{"x-a":"1","X-A":"1"}"#, second(|position| HeaderFault::Twice { position })),
+        (r#"{"x-a":"1","x-a":"1"}"#, second(|position| HeaderFault::Twice { position })),
+        (r#"{"x-a":"1","x-b":"1\r\nhost: e"}"#, second(|position| HeaderFault::Value { position })),
+        (r#"{"x-a":"1","x-b":" 1"}"#, second(|position| HeaderFault::Value { position })),
+        (r#"{"x-a":"1","x-b":"\u00e9"}"#, second(|position| HeaderFault::Value { position })),
+        (r#"{"x-a":1}"#, ItemError::Headers { fault: HeaderFault::NotTexts }),
+        ("null", ItemError::Headers { fault: HeaderFault::NotTexts }),
+        (r#"["x-a"]"#, ItemError::Headers { fault: HeaderFault::NotTexts }),
+    ] {
+        assert_eq!(taken(raw), Err(fault), "{raw}");
+    }
+    let long = format!(r#"{{"x-a":"{}"}}"#, "1".repeat(headers::MAX_HEADER_BYTES));
+    assert_eq!(taken(&long), Err(ItemError::Headers { fault: HeaderFault::TooMany }));
 }
 
 #[test]
@@ -279,6 +341,9 @@ fn no_error_repeats_what_stands_in_the_body() {
         r#""MARKER""#,
         r#"{"metadata":"MARKER","payload":1}"#,
         r#"{"path":"MARKER","payload":1}"#,
+        r#"{"headers":{"MARKER":"1"},"payload":1}"#,
+        r#"{"headers":{"x-a":"MARKER\n"},"payload":1}"#,
+        r#"{"headers":"MARKER","payload":1}"#,
         r#"{"payload":"MARKER","payload":"MARKER"}"#,
     ];
     for body in bodies {

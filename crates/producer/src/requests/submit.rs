@@ -74,7 +74,7 @@ async fn admit(
     held: Held,
 ) -> Result<Admitted, Problem> {
     let now_ms = app.store.clock.now_ms();
-    let frame = Frame { now_ms, timeout_default: queue.timeout_default };
+    let frame = Frame { now_ms, timeout_default: queue.timeout_default, allowed: &queue.allowed };
     let mut item = Item::parse(&held.bytes, frame)?;
     let given = choose_id(item.id.take(), headers)?;
     let made = given.is_none().then(id::fresh);
@@ -108,8 +108,8 @@ fn with_made_id(problem: Problem, made: Option<String>) -> Problem {
 fn envelope(item: &Item, headers: &HeaderMap) -> Envelope {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Envelope {
-        path: None,
-        headers: Vec::new(),
+        path: item.path.clone(),
+        headers: item.headers.clone(),
         // The parser took it as JSON, which is UTF-8.
         metadata: item.metadata.as_deref().map(text),
         request_id: given_request_id(headers).map(|value| text(value.as_bytes())),

@@ -94,7 +94,7 @@ async fn a_body_that_is_no_item_is_refused() {
         r#"{"id":"k53-extra","timeout":"9m","payload":{},"unknown":1}"#,
         r#"{"ID":"k53-case","timeout":"9m","payload":{}}"#,
         r#"{"payload":1,"path":"/x"}"#,
-        r#"{"payload":1,"headers":{}}"#,
+        r#"{"payload":1,"headers":{"x-a":"1"}}"#,
         r#"{"payload":1,"payload":1}"#,
     ];
     for body in bodies {

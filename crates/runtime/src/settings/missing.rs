@@ -11,9 +11,7 @@ pub(super) const MISSING: &[(&str, &str)] = &[
     ("producer", "operator_listen"),
     // Export of traces.
     ("traces", "endpoint"),
-    // A caller's own path and headers, breakers, and more than one level of durability.
-    ("queues", "allow_paths"),
-    ("queues", "allow_headers"),
+    // Breakers, and more than one level of durability.
     ("queues", "breaker"),
     ("queues", "durability"),
     ("queues", "replicas"),

@@ -5,11 +5,12 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::allowed::{self, Allowed};
 use super::given::Given;
 use super::secret::SecretFile;
 use super::section::{Section, Shown};
 use super::target::{RequestPath, Target};
-use super::value::{Setting, Size, Texts, quoted};
+use super::value::{Setting, Size, quoted};
 
 /// `[queues.<name>]`, checked.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub struct QueueSettings {
     pub target: Target,
     /// Where requests go that name no path of their own.
     pub path: RequestPath,
+    /// What a request may say of its own call.
+    pub allowed: Allowed,
     /// Certificates and credentials towards the target.
     pub credentials: Credentials,
     /// Which HTTP is spoken to the target.
@@ -177,6 +180,7 @@ pub(super) fn read(mut section: Section<'_>) -> (Option<QueueSettings>, Shown) {
     let s = &mut section;
     let target: Option<Target> = s.required("target");
     let path: Option<RequestPath> = s.field("path", "/v1/chat/completions");
+    let allowed = allowed::read(s, path.as_ref());
     let credentials = credentials(s, target.as_ref());
     let http: Option<HttpVersion> = s.field("http", "auto");
     let room = room(s);
@@ -194,6 +198,7 @@ pub(super) fn read(mut section: Section<'_>) -> (Option<QueueSettings>, Shown) {
         Some(QueueSettings {
             target: target?,
             path: path?,
+            allowed: allowed?,
             credentials: credentials?,
             http: http?,
             shards: room.shards,
@@ -303,7 +308,5 @@ fn times(section: &mut Section<'_>) -> Option<QueueTimes> {
 
 /// Fields that are read so that they can be refused by their name.
 fn unbuilt(section: &mut Section<'_>) {
-    let _: Option<Texts> = section.field("allow_paths", "");
-    let _: Option<Texts> = section.field("allow_headers", "");
     let _: Option<Option<Anything>> = section.optional("breaker");
 }

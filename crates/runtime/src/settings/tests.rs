@@ -124,6 +124,32 @@ fn a_queue_that_cannot_work_is_refused() {
 }
 
 #[test]
+fn what_a_request_may_say_of_its_call_is_listed_and_nothing_else() {
+    let text = |lines: &str| format!("{QUEUE}{lines}\n");
+    let lines = "allow_paths = [\"/v1/embeddings\"]\nallow_headers = [\"X-Priority\"]";
+    let settings = load(&text(lines)).unwrap();
+    let allowed = &settings.queues[&QueueName::try_from("default").unwrap()].allowed;
+    assert!(allowed.path("/v1/embeddings") && allowed.path("/v1/chat/completions"));
+    assert!(!allowed.path("/v1/models") && allowed.header("x-priority"));
+    assert!(settings.show().contains("allow_headers = [\"x-priority\"]"));
+
+    for (line, told) in [
+        ("allow_paths = \"/v1/x\"", "allow_paths = /v1/x must be a list of paths"),
+        ("allow_paths = [\"/v1/../x\"]", "allow_paths = (a list) must be a list of paths"),
+        ("allow_headers = [\"x a\"]", "allow_headers = (a list) must be a list of names"),
+        ("allow_headers = [\"Host\"]", "allow_headers = [\"host\"] must not list host: it follows"),
+        (
+            "allow_headers = [\"x-a\", \"Authorization\"]",
+            "allow_headers = [\"x-a\", \"authorization\"] must not list authorization: credentials",
+        ),
+    ] {
+        let found = queue_faults(line);
+        assert_eq!(found.len(), 1, "{line}: {found:?}");
+        assert!(found[0].starts_with(&format!("queues.default.{told}")), "{}", found[0]);
+    }
+}
+
+#[test]
 fn an_open_address_without_keys_is_refused_naming_all_three() {
     for address in ["0.0.0.0:8080", "[::]:8080", "10.0.0.1:8080"] {
         let found = faults(&format!("[producer]\nlisten = \"{address}\"\n"));
@@ -154,8 +180,6 @@ fn what_this_version_cannot_do_is_refused_instead_of_ignored() {
         "[producer]\ntls_cert_file = \"c\"\ntls_key_file = \"k\"",
         "[producer]\noperator_listen = \"127.0.0.1:1\"",
         "[traces]\nendpoint = \"http://h\"",
-        "[queues.q]\ntarget = \"http://h\"\nallow_paths = [\"/v1/x\"]",
-        "[queues.q]\ntarget = \"http://h\"\nallow_headers = [\"x-a\"]",
         "[queues.q]\ntarget = \"http://h\"\nbreaker = { after = 3 }",
         "[queues.q]\ntarget = \"http://h\"\ndurability = \"fsynced\"",
         "[queues.q]\ntarget = \"http://h\"\nreplicas = 2",
@@ -168,7 +192,6 @@ fn what_this_version_cannot_do_is_refused_instead_of_ignored() {
     }
     // What says no more than the default promises nothing.
     assert!(load("[queues.q]\ntarget = \"http://h\"\ndurability = \"acknowledged\"").is_ok());
-    assert!(load("[queues.q]\ntarget = \"http://h\"\nallow_paths = []").is_ok());
 }
 
 #[test]

@@ -161,27 +161,6 @@ impl Setting for PathBuf {
     }
 }
 
-/// A list of texts that nothing more is known about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Texts(pub(super) Vec<String>);
-
-impl Setting for Texts {
-    const RULE: &'static str = "must be a list of texts that are not empty";
-
-    fn read(given: &Given) -> Option<Self> {
-        let texts = given.texts()?;
-        texts
-            .iter()
-            .all(|text| !text.is_empty())
-            .then(|| Self(texts.into_iter().map(str::to_owned).collect()))
-    }
-
-    fn write(&self) -> String {
-        let texts: Vec<String> = self.0.iter().map(|text| quoted(text)).collect();
-        format!("[{}]", texts.join(", "))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -33,6 +33,42 @@ async fn a_request_is_sent_byte_for_byte_and_its_answer_is_recorded() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_goes_where_its_queue_allows_and_brings_what_it_allows() {
+    let stage = Stage::set().await;
+    let lists = "allow_paths = [\"/v1/embeddings\"]\nallow_headers = [\"x-priority\"]";
+    let worker = stage.worker("", lists).await;
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let envelope = |path: &str, name: &str| Envelope {
+        path: Some(path.to_owned()),
+        headers: vec![pair(name, "low")],
+        ..Envelope::default()
+    };
+    let submit = async |id: &str, path: &str, name: &str| {
+        stage.submit_with(id, "{}", LATER, envelope(path, name)).await
+    };
+    let allowed = submit("a", "/v1/embeddings", "x-priority").await;
+    stage.record(&allowed).await;
+    let arrivals = stage.gateway.arrivals();
+    assert_eq!(arrivals[0].path, "/v1/embeddings");
+    assert_eq!(arrivals[0].headers["x-priority"], "low");
+
+    // Whoever wrote these did not ask the lists.
+    for (id, path, name) in [
+        ("b", "/v1/files", "x-priority"),
+        ("c", "/v1/embeddings/../files", "x-priority"),
+        ("d", "//evil.example/v1/embeddings", "x-priority"),
+        ("e", "/v1/embeddings", "x-other"),
+        ("f", "/v1/embeddings", "authorization"),
+        ("g", "/v1/embeddings", "host"),
+    ] {
+        let spot = submit(id, path, name).await;
+        assert_eq!(stage.record(&spot).await.outcome, Outcome::Unusable, "{id}");
+    }
+    assert_eq!(stage.gateway.arrivals().len(), 1, "none of them was called");
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_busy_gateway_is_tried_again_and_a_refusal_is_final() {
     let stage = Stage::set().await;
     stage
