@@ -24,5 +24,6 @@ mod metrics;
 mod reclaimers;
 mod redis_away;
 mod secrets;
+mod targets;
 mod tenants;
 mod up;

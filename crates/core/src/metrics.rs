@@ -37,6 +37,10 @@ const REDIS_RECONNECTS: &str = "holdfast_redis_reconnects_total";
 const CLOCK_SKEW: &str = "holdfast_clock_skew_seconds";
 const REDIS_FAULT: &str = "holdfast_redis_fault";
 const LOOP_LAST_SUCCESS: &str = "holdfast_loop_last_success_seconds";
+const BREAKER_STATE: &str = "holdfast_breaker_state";
+const GATE_ALLOWED: &str = "holdfast_gate_allowed";
+const GATE_CUTS: &str = "holdfast_gate_cuts_total";
+const GATE_STALE_FILES: &str = "holdfast_gate_stale_files";
 const HTTP_REQUESTS: &str = "holdfast_http_requests_total";
 const HTTP: &str = "holdfast_http_seconds";
 const FILE_STALE: &str = "holdfast_file_stale";
@@ -129,8 +133,24 @@ pub const ALL: &[Metric] = &[
     of_counter(HTTP_REQUESTS, &["route", "code"], "Answered calls of the API."),
     of_histogram(HTTP, CALLS, &["route", "code"], "A call of the API, from head read to answered."),
     of_gauge(FILE_STALE, &["file"], "1 while a file that was changed can't be used."),
+    of_gates(of_gauge(
+        BREAKER_STATE,
+        &["queue"],
+        "Whether the target is held back: 0 closed, 1 limited, 2 open.",
+    )),
+    of_gates(of_gauge(GATE_ALLOWED, &["queue"], "Calls at once that the breaker allows.")),
+    of_gates(of_counter(GATE_CUTS, &["queue", "reason"], "How often the breaker allowed less.")),
+    of_gates(of_gauge(
+        GATE_STALE_FILES,
+        &["queue"],
+        "1 while changed credentials or certificates can't be used.",
+    )),
     of_gauge(BUILD_INFO, &["version", "schema"], "1; what runs here."),
 ];
+
+const fn of_gates(metric: Metric) -> Metric {
+    Metric { part: Part::Gates, ..metric }
+}
 
 const fn of_counter(
     name: &'static str,
@@ -311,6 +331,22 @@ pub fn leases_held(queue: &str, held: usize) {
 /// So many calls to the queue's target are under way.
 pub fn in_flight(queue: &str, calls: usize) {
     gauge!(IN_FLIGHT, "queue" => queue.to_owned()).set(calls as f64);
+}
+
+/// What the breaker of a queue does: 0 closed, 1 limited, 2 open; and the calls at once it allows.
+pub fn gate(queue: &str, state: u8, allowed: usize) {
+    gauge!(BREAKER_STATE, "queue" => queue.to_owned()).set(f64::from(state));
+    gauge!(GATE_ALLOWED, "queue" => queue.to_owned()).set(allowed as f64);
+}
+
+/// A breaker allows less from now on. `reason` is 429, 503, or the name of a transport fault.
+pub fn gate_cut(queue: &str, reason: &'static str) {
+    counter!(GATE_CUTS, "queue" => queue.to_owned(), "reason" => reason).increment(1);
+}
+
+/// Whether the files of the queue's target changed into something that can't be used.
+pub fn gate_stale_files(queue: &str, stale: bool) {
+    gauge!(GATE_STALE_FILES, "queue" => queue.to_owned()).set(f64::from(stale));
 }
 
 /// A renewal went out this much later than planned.

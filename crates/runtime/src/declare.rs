@@ -2,6 +2,7 @@
 //! written into each shard. Then, once a minute, looking whether it is still so.
 
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +12,10 @@ use holdfast_core::model::{QueueName, Session};
 use holdfast_core::redis::{Fault, ServerReport};
 use holdfast_core::script::{Policy, PolicyReply, QueuePolicy, Register, RegisterReply};
 use holdfast_core::{Redis, StoreError, metrics};
-use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::settings::QueueSettings;
 use crate::{Chain, HealthPart};
@@ -60,7 +61,7 @@ pub enum Undeclarable {
 pub struct Declaring {
     redis: Redis,
     queues: BTreeMap<QueueName, QueuePolicy>,
-    worker: Option<(Session, String)>,
+    worker: Option<(Session, watch::Receiver<String>)>,
     health: HealthPart,
     again: Arc<Notify>,
     versions: BTreeMap<String, u64>,
@@ -89,8 +90,8 @@ impl Declaring {
         Self { redis, queues, worker: None, health, again, versions }
     }
 
-    /// Shows a worker as well: its session, and what is to be told of it.
-    pub fn with_worker(mut self, session: Session, told: String) -> Self {
+    /// Shows a worker as well: its session, and what is to be told of it, also when it changes.
+    pub fn with_worker(mut self, session: Session, told: watch::Receiver<String>) -> Self {
         self.worker = Some((session, told));
         self
     }
@@ -124,14 +125,38 @@ impl Declaring {
             };
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
-                // Asked by many at once, it still declares once in a while only.
-                _ = timeout(wait, self.again.notified()) => {}
+                () = self.between(Instant::now() + wait) => {}
             }
+            // Asked by many at once, it still declares once in a while only.
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
                 () = sleep(AGAIN) => {}
             }
         }
+    }
+
+    /// Waits for the next round, or until somebody asks for one, and tells meanwhile how the worker changes.
+    async fn between(&mut self, due: Instant) {
+        loop {
+            tokio::select! {
+                () = self.again.notified() => return,
+                () = sleep_until(due) => return,
+                () = changed(&mut self.worker) => {}
+            }
+            if let Err(err) = self.show_worker().await {
+                debug!(error = %Chain(&err), "what changed of this worker is told by the next round");
+            }
+            // Whatever changes all the time is told once in a while only.
+            sleep(AGAIN).await;
+        }
+    }
+
+    async fn show_worker(&mut self) -> Result<(), StoreError> {
+        if let Some((session, told)) = &mut self.worker {
+            let told = told.borrow_and_update().clone();
+            Register::Worker(*session, &told).run(&self.redis).await?;
+        }
+        Ok(())
     }
 
     async fn round(&mut self, first: bool) -> Result<(), Round> {
@@ -155,10 +180,7 @@ impl Declaring {
                 declare(&self.redis, &shard, policy, first, &mut self.versions).await?;
             }
         }
-        if let Some((session, told)) = &self.worker {
-            Register::Worker(*session, told).run(&self.redis).await?;
-        }
-        Ok(())
+        Ok(self.show_worker().await?)
     }
 
     async fn check_server(&self) -> Result<(), Round> {
@@ -170,6 +192,17 @@ impl Declaring {
         }
         Ok(())
     }
+}
+
+/// Ends when something changes that is to be told of a worker.
+async fn changed(worker: &mut Option<(Session, watch::Receiver<String>)>) {
+    if let Some((_, told)) = worker
+        && told.changed().await.is_ok()
+    {
+        return;
+    }
+    // There is none, or it is gone.
+    pending().await
 }
 
 /// Writes the policy at the start; later it looks, and writes only what Redis forgot.

@@ -1,6 +1,8 @@
 //! One attempt: a call to the gateway, watched by the lease, the deadline and the caller. What is
 //! large is read first, under the same watch.
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -10,11 +12,15 @@ use holdfast_core::model::{Envelope, Failure, FailureCode, Request, Ticket};
 use holdfast_core::script::SettleKind;
 use holdfast_runtime::settings::Allowed;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
-use tokio::time::sleep_until;
+use tokio::sync::mpsc;
+use tokio::task::{self, Id};
+use tokio::time::{sleep, sleep_until};
 
+use crate::backoff;
 use crate::bodies::Submitted;
+use crate::breaker::Sign;
 use crate::claimer::Work;
-use crate::classify::Fault;
+use crate::classify::{Fault, sign_of_fault, sign_of_status};
 use crate::decide::{self, Circumstances};
 use crate::gateway::{Call, Gateway, Reply, Sent};
 use crate::held::{Claim, Stop};
@@ -28,18 +34,33 @@ enum End {
     DeadlinePassed,
 }
 
-/// Makes the attempt and settles it.
-pub(crate) async fn run(mut work: Work, queue: Arc<Queue>, settler: Settler) {
-    let kind = match prepare(&mut work, &queue).await {
-        Ok((ticket, call)) => dispatch(&mut work.claim, ticket, work.deadline, call, &queue).await,
-        Err(kind) => kind,
-    };
-    settler.settle(work.claim, kind).await;
+/// Somebody who wants to know when a call was sent, and for so long not refused.
+pub(crate) struct Patience {
+    /// How long.
+    pub(crate) time: Duration,
+    /// Is told by which task; if there is no place, it goes without.
+    pub(crate) quiet: mpsc::Sender<Id>,
 }
 
-/// Hands a request back that was never dispatched.
-pub(crate) async fn hand_back(work: Work, settler: Settler) {
+/// Makes the attempt and settles it: what its end says of the target.
+pub(crate) async fn run(
+    mut work: Work,
+    queue: Arc<Queue>,
+    settler: Settler,
+    patience: Option<Patience>,
+) -> Option<Sign> {
+    let (kind, sign) = match prepare(&mut work, &queue).await {
+        Ok((ticket, call)) => dispatch(&mut work, &ticket, call, &queue, patience).await,
+        Err(kind) => (kind, None),
+    };
+    settler.settle(work.claim, kind).await;
+    sign
+}
+
+/// Hands a request back that was never dispatched, which says nothing of its target.
+pub(crate) async fn hand_back(work: Work, settler: Settler) -> Option<Sign> {
     settler.settle(work.claim, released(false, None)).await;
+    None
 }
 
 /// The call, or how to settle a request that gets none.
@@ -116,34 +137,63 @@ fn headers(envelope: &Envelope) -> Option<HeaderMap> {
 }
 
 async fn dispatch(
-    claim: &mut Claim,
-    ticket: Box<Ticket>,
-    deadline: Instant,
+    work: &mut Work,
+    ticket: &Ticket,
     call: Call,
     queue: &Arc<Queue>,
-) -> SettleKind {
+    patience: Option<Patience>,
+) -> (SettleKind, Option<Sign>) {
+    let deadline = work.deadline;
     let (started, left, sent) = (Instant::now(), until(deadline), Sent::default());
     let _calling = queue.call();
-    let end = watched(claim, deadline, &queue.gateway, call, sent.clone()).await;
-    let end = in_time(end, claim.is_lost());
+    let calling = watched(&mut work.claim, deadline, &queue.gateway, call, sent.clone());
+    let end = tokio::select! {
+        biased;
+        end = calling => end,
+        never = quiet(patience, &sent) => match never {},
+    };
+    let end = in_time(end, work.claim.is_lost());
     if let Some(outcome) = label(&end) {
         metrics::dispatched(queue.name.as_str(), outcome, started.elapsed());
     }
-    match end {
+    // Deadlines are judged by the clock of Redis: what it showed when this call began, and how long
+    // ago that is.
+    let began = Duration::from_millis(ticket.deadline).saturating_sub(left);
+    let now = SystemTime::UNIX_EPOCH + began + started.elapsed();
+    let sign = sign(&end, now);
+    let kind = match end {
         End::Stopped(why) => stopped(why, sent.get()),
         End::DeadlinePassed => decide::after_deadline(),
         End::Replied(reply) => {
-            // Deadlines are judged by the clock of Redis: what it showed when this call began, and
-            // how long ago that is.
-            let began = Duration::from_millis(ticket.deadline).saturating_sub(left);
-            let at = Circumstances {
-                attempts: ticket.attempts,
-                max_attempts: queue.max_attempts,
-                left: until(deadline),
-                now: SystemTime::UNIX_EPOCH + began + started.elapsed(),
-            };
+            let (attempts, max_attempts) = (ticket.attempts, queue.max_attempts);
+            let at = Circumstances { attempts, max_attempts, left: until(deadline), now };
             decide::after(reply, &at, &mut rand::rng())
         }
+    };
+    (kind, sign)
+}
+
+/// Tells once that the call was sent and is still out; never ends by itself.
+async fn quiet(patience: Option<Patience>, sent: &Sent) -> Infallible {
+    if let Some(Patience { time, quiet }) = patience {
+        sent.wait().await;
+        sleep(time).await;
+        if let Some(task) = task::try_id() {
+            let _ = quiet.try_send(task);
+        }
+    }
+    pending().await
+}
+
+/// What the end of a call says of its target.
+fn sign(end: &End, now: SystemTime) -> Option<Sign> {
+    match end {
+        End::Replied(Ok(Reply::Whole(answer) | Reply::TooLarge(answer))) => {
+            let asked = backoff::retry_after(answer.header("retry-after"), now);
+            Some(sign_of_status(answer.status, asked))
+        }
+        End::Replied(Err(fault)) => sign_of_fault(*fault),
+        End::Stopped(_) | End::DeadlinePassed => None,
     }
 }
 

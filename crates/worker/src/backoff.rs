@@ -29,7 +29,7 @@ pub(crate) fn delay(
 }
 
 /// A duration from [`from`, `to`), to the nanosecond; `from` itself where there is nothing between.
-fn between(from: Duration, to: Duration, rng: &mut impl Rng) -> Duration {
+pub(crate) fn between(from: Duration, to: Duration, rng: &mut impl Rng) -> Duration {
     let width = to.saturating_sub(from).as_nanos();
     let width = u64::try_from(width).unwrap_or(u64::MAX);
     if width == 0 {

@@ -1,6 +1,10 @@
 //! What an attempt came to: is it retried, or is it final? Pure.
 
+use std::time::Duration;
+
 use holdfast_core::model::FailureCode;
+
+use crate::breaker::Sign;
 
 /// A failure of the transport: there is no whole answer. Each of them is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,9 +61,44 @@ pub(crate) fn is_retried(status: u16) -> bool {
     }
 }
 
+/// What an answer says of its target; `asked` is its `Retry-After`.
+pub(crate) fn sign_of_status(status: u16, asked: Option<Duration>) -> Sign {
+    match status {
+        429 => Sign::Busy { reason: "429", asked },
+        503 => Sign::Busy { reason: "503", asked },
+        _ => Sign::Answered,
+    }
+}
+
+/// What a fault says of its target: nothing, unless there was no connection.
+pub(crate) fn sign_of_fault(fault: Fault) -> Option<Sign> {
+    match fault {
+        Fault::Connect | Fault::ConnectTimeout | Fault::Tls => {
+            Some(Sign::Unreachable { reason: FailureCode::from(fault).word() })
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_target_is_spared_when_it_sends_calls_away_or_can_not_be_reached() {
+        let asked = Some(Duration::from_secs(3));
+        assert_eq!(sign_of_status(429, asked), Sign::Busy { reason: "429", asked });
+        assert_eq!(sign_of_status(503, None), Sign::Busy { reason: "503", asked: None });
+        for status in [200, 302, 400, 404, 408, 409, 425, 500, 502, 504] {
+            assert_eq!(sign_of_status(status, asked), Sign::Answered, "{status}");
+        }
+        for fault in [Fault::Connect, Fault::ConnectTimeout, Fault::Tls] {
+            assert!(matches!(sign_of_fault(fault), Some(Sign::Unreachable { .. })));
+        }
+        for fault in [Fault::Reset, Fault::Stall, Fault::AttemptTimeout, Fault::CutBody] {
+            assert_eq!(sign_of_fault(fault), None);
+        }
+    }
 
     #[test]
     fn statuses_that_say_not_now_are_retried_and_nothing_else_is() {

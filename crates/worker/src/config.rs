@@ -10,6 +10,7 @@ use holdfast_runtime::{Problems, Settings};
 
 use crate::gateway::{Files, Http, Target};
 use crate::queue::QueueConfig;
+use crate::slots::Share;
 
 /// The settings of a worker.
 #[derive(Clone, Debug)]
@@ -20,8 +21,6 @@ pub struct Config {
     pub ops_listen: SocketAddr,
     /// What the worker calls itself, for eyes only.
     pub(crate) name: String,
-    /// Requests at once, over all queues.
-    pub(crate) concurrency: usize,
     pub(crate) lease: Duration,
     pub(crate) renew: Duration,
     /// How long running calls may go on when the process is to end.
@@ -40,8 +39,8 @@ impl Config {
             settings.worker.clone();
         let serves = |name: &QueueName| queues.as_ref().is_none_or(|only| only.contains(name));
         let served = settings.queues.iter().filter(|(name, _)| serves(name));
-        let queues: Vec<_> =
-            served.filter_map(|(name, queue)| self::queue(name, queue, &mut problems)).collect();
+        let queue = |(name, queue)| self::queue(name, queue, concurrency, &mut problems);
+        let queues: Vec<_> = served.filter_map(queue).collect();
         if settings.queues.is_empty() {
             problems.refuse("queues", "must declare a queue: a worker without one has no work");
         }
@@ -49,7 +48,6 @@ impl Config {
             redis: settings.redis.clone(),
             ops_listen,
             name: name.unwrap_or_else(own_name),
-            concurrency,
             lease,
             renew,
             drain,
@@ -71,6 +69,7 @@ fn own_name() -> String {
 fn queue(
     name: &QueueName,
     settings: &QueueSettings,
+    slots: usize,
     problems: &mut Problems,
 ) -> Option<QueueConfig> {
     let at = |field: &str| format!("queues.{name}.{field}");
@@ -96,7 +95,7 @@ fn queue(
         path: settings.path.as_str().to_owned(),
         allowed: settings.allowed.clone(),
         max_attempts: max_attempts.ok()?,
-        concurrency: settings.concurrency,
+        share: Share { slots: settings.concurrency.unwrap_or(slots), breaker: settings.breaker },
     })
 }
 
@@ -153,16 +152,27 @@ mod tests {
             max_attempts = 7\nconcurrency = 2\nanswer_limit = \"1MiB\"\nstall_timeout = \"7s\"\n",
         )
         .unwrap();
-        assert_eq!((config.name.as_str(), config.concurrency), ("w1", 3));
+        assert_eq!(config.name, "w1");
         assert_eq!((config.lease, config.renew), (Duration::from_secs(6), Duration::from_secs(2)));
         let queue = &config.queues[0];
         assert_eq!(
-            (queue.shards.get(), queue.max_attempts, queue.concurrency),
-            (4, Some(7), Some(2))
+            (queue.shards.get(), queue.max_attempts, queue.share),
+            (4, Some(7), Share { slots: 2, breaker: true })
         );
         assert_eq!(queue.target.base, "https://h/base");
         assert_eq!((queue.path.as_str(), queue.target.http), ("/v1/x", Http::One));
         assert_eq!(queue.target.answer_limit, 1024 * 1024);
         assert_eq!(queue.target.stall_timeout, Duration::from_secs(7));
+    }
+
+    #[test]
+    fn each_queue_has_as_many_slots_as_the_worker_says_unless_it_says_otherwise() {
+        let config = read(
+            "[worker]\nconcurrency = 3\n[queues.a]\ntarget = \"http://h:1\"\nbreaker = false\n\
+            [queues.b]\ntarget = \"http://h:2\"\nconcurrency = 9\n",
+        );
+        let shares: Vec<Share> = config.unwrap().queues.iter().map(|queue| queue.share).collect();
+        let share = |slots, breaker| Share { slots, breaker };
+        assert_eq!(shares, [share(3, false), share(9, true)]);
     }
 }

@@ -20,7 +20,6 @@ mod tests;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -34,6 +33,7 @@ use hyper::{Method, Request, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 pub(crate) use self::answer::{Answer, Reply};
@@ -89,12 +89,22 @@ pub(crate) struct Call {
 
 /// Whether anything of a call may have left for the gateway.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sent(Arc<AtomicBool>);
+pub(crate) struct Sent(Arc<watch::Sender<bool>>);
 
 impl Sent {
     /// True from just before the first byte is written.
     pub(crate) fn get(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        *self.0.borrow()
+    }
+
+    /// Ends when it is true.
+    pub(crate) async fn wait(&self) {
+        // An error would mean that the sender is gone, and this is one.
+        let _ = self.0.subscribe().wait_for(|sent| *sent).await;
+    }
+
+    fn set(&self) {
+        self.0.send_if_modified(|sent| !std::mem::replace(sent, true));
     }
 }
 
@@ -208,12 +218,12 @@ impl Body for Outgoing {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.sent.0.store(true, Ordering::Release);
+        self.sent.set();
         Poll::Ready(self.body.take().map(|body| Ok(Frame::data(body))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.sent.0.store(true, Ordering::Release);
+        self.sent.set();
         self.body.is_none()
     }
 

@@ -4,10 +4,11 @@
 //!
 //! [`Config`] takes its part of the settings, [`start`] puts the loops together:
 //!
-//! - `worker` gives free slots work: it holds `slots` (who gets them), asks `claimer`, dispatches.
-//!   `bodies` reads what was submitted.
+//! - `worker` gives free slots work: it holds `slots` (who gets them, as far as `breaker` lets a target
+//!   have them), asks `claimer`, dispatches. `bodies` reads what was submitted; `shown` says what others
+//!   see of it all.
 //! - `attempt` makes one call by `gateway`, and `decide` says how it ends, from `classify` and
-//!   `backoff`: these three, and `slots`, are pure.
+//!   `backoff`: these three, `slots` and `breaker` are pure.
 //! - `settler` ends attempts, many in one call; `told` counts and logs them.
 //! - `held` knows what this process owns; `renewer` prolongs it on a thread of its own.
 //! - `store` has the connections; `bell` and `cancels` listen for hints; `files` rereads credentials and certificates.
@@ -16,6 +17,7 @@ mod attempt;
 mod backoff;
 mod bell;
 mod bodies;
+mod breaker;
 mod cancels;
 mod claimer;
 mod classify;
@@ -29,6 +31,7 @@ mod queue;
 mod renewer;
 mod service;
 mod settler;
+mod shown;
 mod slots;
 mod store;
 mod told;

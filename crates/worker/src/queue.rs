@@ -9,6 +9,7 @@ use holdfast_core::model::QueueName;
 use holdfast_runtime::settings::Allowed;
 
 use crate::gateway::{FileError, Gateway, Target};
+use crate::slots::Share;
 
 /// A queue as its settings say.
 #[derive(Clone, Debug)]
@@ -24,8 +25,8 @@ pub(crate) struct QueueConfig {
     pub(crate) allowed: Allowed,
     /// Attempts of a request; none: its deadline bounds them.
     pub(crate) max_attempts: Option<u32>,
-    /// Calls at once; none: as many as there are slots.
-    pub(crate) concurrency: Option<usize>,
+    /// Its slots.
+    pub(crate) share: Share,
 }
 
 /// A queue that is served.

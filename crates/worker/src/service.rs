@@ -7,13 +7,15 @@ use holdfast_core::Redis;
 use holdfast_core::model::QueueName;
 use holdfast_runtime::declare::Declaring;
 use holdfast_runtime::settings::{GRACE, GRACE_RESERVE};
-use holdfast_runtime::{BoxError, Health, Services, VERSION};
+use holdfast_runtime::{BoxError, Health, Services};
 use tokio::time::sleep;
 
 use crate::cancels::Cancels;
 use crate::claimer::Claimer;
 use crate::held::Held;
 use crate::queue::{self, Queue, Shard};
+use crate::shown::Shown;
+use crate::slots::Share;
 use crate::store::Store;
 use crate::worker::Worker;
 use crate::{Config, files};
@@ -36,7 +38,7 @@ pub fn spawn(services: &mut Services, redis: Redis, config: Config) -> Result<()
     let queues: Arc<[Arc<Queue>]> = queues.collect::<Result<Vec<_>, _>>()?.into();
     let shards: Arc<[Shard]> = queue::shards(&config.queues).into();
     let names: Vec<QueueName> = config.queues.iter().map(|queue| queue.name.clone()).collect();
-    let held = Held::new(names, shards.iter().map(|shard| shard.queue).collect());
+    let held = Held::new(names.clone(), shards.iter().map(|shard| shard.queue).collect());
     let store = Store::open(redis.clone())?;
     let claimer = Arc::new(Claimer::new(
         store.clone(),
@@ -46,7 +48,9 @@ pub fn spawn(services: &mut Services, redis: Redis, config: Config) -> Result<()
         Arc::clone(&shards),
     ));
     let cancels = Cancels::open(&redis, &shards, Arc::clone(&held))?;
-    let told = row(&config);
+    let shares: Vec<Share> = config.queues.iter().map(|queue| queue.share).collect();
+    let slots = shares.iter().map(|share| share.slots).sum();
+    let (shown, told) = Shown::new(&config.name, slots, names);
     let declaring = Declaring::new(redis, &config.declared, services.health().part(PART))
         .with_worker(claimer.session(), told);
     let worker = Worker {
@@ -55,8 +59,8 @@ pub fn spawn(services: &mut Services, redis: Redis, config: Config) -> Result<()
         held,
         queues: Arc::clone(&queues),
         shards,
-        limits: config.queues.iter().map(|queue| queue.concurrency).collect(),
-        concurrency: config.concurrency,
+        shares,
+        shown,
         renew: config.renew,
         drain: config.drain,
         hand_back: hand_back(config.drain),
@@ -80,12 +84,6 @@ async fn declared(health: &Health) {
     while health.reasons().contains_key(PART) {
         sleep(Duration::from_millis(10)).await;
     }
-}
-
-/// What the registry shows of this worker.
-fn row(config: &Config) -> String {
-    let Config { name, concurrency, .. } = config;
-    serde_json::json!({"name": name, "version": VERSION, "concurrency": concurrency}).to_string()
 }
 
 /// What the grace period leaves after the drain for handing back, with time to go.

@@ -1,11 +1,15 @@
 //! Who gets the free slots, and when. Pure: no clock, no random source, no I/O of its own.
 //!
 //! A lease is never held by something that cannot run now, so a claim asks for no more than the
-//! slots that are set aside for it until it is answered.
+//! slots that are set aside for it until it is answered. Slots belong to queues: one whose target
+//! hangs fills its own, and no other's. How many of them are used is the breaker's to say.
 
 use std::time::{Duration, Instant};
 
 use holdfast_core::script::MAX_ITEMS;
+use rand::Rng;
+
+use crate::breaker::{Breaker, Call, Sign};
 
 /// What one claim may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +38,6 @@ pub(crate) struct Brought {
 /// The slots of this process and what is known of its shards.
 #[derive(Debug)]
 pub(crate) struct Slots {
-    free: usize,
     queues: Vec<Queue>,
     shards: Vec<Shard>,
     /// The shard that is offered slots first; one further each time.
@@ -42,10 +45,60 @@ pub(crate) struct Slots {
     suspect: Suspect,
 }
 
+/// The slots of one queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// How many.
+    pub(crate) slots: usize,
+    /// Whether fewer are used while its target refuses calls.
+    pub(crate) breaker: bool,
+}
+
+/// What ended a dispatch, as far as slots are concerned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    /// The shard that it was claimed from.
+    pub(crate) shard: usize,
+    /// Whether it was a suspect.
+    pub(crate) was_suspect: bool,
+    /// As it was begun.
+    pub(crate) call: Option<Call>,
+    /// What its end says of the target.
+    pub(crate) sign: Option<Sign>,
+}
+
 #[derive(Debug)]
 struct Queue {
-    /// The slots that this queue may still take, of the free ones.
-    room: usize,
+    slots: usize,
+    /// Dispatches under way.
+    running: usize,
+    /// Slots of the claims under way.
+    set_aside: usize,
+    breaker: Option<Breaker>,
+}
+
+impl Queue {
+    fn new(share: Share) -> Self {
+        let breaker = share.breaker.then(|| Breaker::new(share.slots));
+        Self { slots: share.slots, running: 0, set_aside: 0, breaker }
+    }
+
+    /// The slots that it may take now.
+    fn room(&self, now: Instant) -> usize {
+        let free = self.free();
+        let breaker = self.breaker.as_ref();
+        breaker.map_or(free, |it| free.min(it.room(now, self.running, self.set_aside)))
+    }
+
+    fn free(&self) -> usize {
+        self.slots.saturating_sub(self.running + self.set_aside)
+    }
+
+    /// When there is room again by the clock alone.
+    fn opens_at(&self, now: Instant) -> Option<Instant> {
+        let opens_at = self.breaker.as_ref()?.opens_at()?;
+        (self.free() > 0 && now < opens_at).then_some(opens_at)
+    }
 }
 
 #[derive(Debug)]
@@ -73,11 +126,9 @@ enum Suspect {
 }
 
 impl Slots {
-    /// All slots free, and every shard to be looked at. `queues` has the limit of each queue,
-    /// `queue_of` the queue of each shard.
+    /// All slots free, and every shard to be looked at. `queue_of` has the queue of each shard.
     pub(crate) fn new(
-        slots: usize,
-        queues: impl Iterator<Item = Option<usize>>,
+        queues: impl Iterator<Item = Share>,
         queue_of: &[usize],
         now: Instant,
     ) -> Self {
@@ -89,8 +140,7 @@ impl Slots {
             denied: false,
         };
         Self {
-            free: slots,
-            queues: queues.map(|limit| Queue { room: limit.unwrap_or(slots) }).collect(),
+            queues: queues.map(Queue::new).collect(),
             shards: queue_of.iter().map(shard).collect(),
             turn: 0,
             suspect: Suspect::None,
@@ -103,12 +153,20 @@ impl Slots {
         let turns = (0..count).map(|step| (self.turn + step) % count);
         let wanting: Vec<usize> = turns.filter(|shard| self.is_due(*shard, now)).collect();
         let mut shares = vec![0; wanting.len()];
-        // First to each the same; then what some had no room for.
+        let mut sharers = vec![0; self.queues.len()];
+        for shard in &wanting {
+            sharers[self.shards[*shard].queue] += 1;
+        }
+        // First to each shard of a queue the same; then what some had no room for.
         for over in [false, true] {
             for (at, shard) in wanting.iter().enumerate() {
-                let sharers = if over { 1 } else { wanting.len() - at };
-                let share = self.free.div_ceil(sharers).min(MAX_ITEMS - shares[at]);
-                shares[at] += self.take(*shard, share);
+                let queue = self.shards[*shard].queue;
+                let among = if over { 1 } else { sharers[queue] };
+                let room = self.queues[queue].room(now);
+                let share = room.div_ceil(among).min(MAX_ITEMS - shares[at]);
+                self.queues[queue].set_aside += share;
+                shares[at] += share;
+                sharers[queue] = sharers[queue].saturating_sub(1);
             }
         }
         let shares = wanting.into_iter().zip(shares).filter(|(_, free)| *free > 0);
@@ -121,16 +179,7 @@ impl Slots {
 
     fn is_due(&self, shard: usize, now: Instant) -> bool {
         let Shard { wanted, look_at, asked, .. } = &self.shards[shard];
-        asked.is_none() && (*wanted || *look_at <= now) && self.has_room(shard)
-    }
-
-    /// Takes up to so many of the free slots, as far as the shard's queue has room.
-    fn take(&mut self, shard: usize, slots: usize) -> usize {
-        let queue = &mut self.queues[self.shards[shard].queue];
-        let taken = slots.min(queue.room);
-        queue.room -= taken;
-        self.free -= taken;
-        taken
+        asked.is_none() && (*wanted || *look_at <= now) && self.has_room(shard, now)
     }
 
     fn set_aside(&mut self, shard: usize, free: usize) -> Offer {
@@ -153,12 +202,13 @@ impl Slots {
         next_look: Duration,
     ) {
         let it = &mut self.shards[shard];
-        let unused = it.asked.take().unwrap_or_default().saturating_sub(brought.leases);
+        let asked = it.asked.take().unwrap_or_default();
         it.wanted |= brought.more;
         let poll = now + next_look;
         it.look_at = brought.next_due.map_or(poll, |due| due.min(poll));
-        self.queues[it.queue].room += unused;
-        self.free += unused;
+        let queue = &mut self.queues[it.queue];
+        queue.set_aside -= asked;
+        queue.running += brought.leases;
         self.suspect = match (self.suspect, brought.suspects) {
             (Suspect::Asked(asked), 0) if asked == shard => Suspect::None,
             (Suspect::Asked(_) | Suspect::None, held) if held > 0 => Suspect::Held(held),
@@ -167,10 +217,40 @@ impl Slots {
         };
     }
 
-    /// A dispatch is over and its slot is free.
-    pub(crate) fn finished(&mut self, shard: usize, was_suspect: bool) {
-        self.free += 1;
-        self.queues[self.shards[shard].queue].room += 1;
+    /// A dispatch of what a claim has brought begins.
+    pub(crate) fn begin(&mut self, shard: usize, now: Instant) -> Option<Call> {
+        self.breaker_of(shard).map(|breaker| breaker.begin(now))
+    }
+
+    /// A call has been out for its patience, and was not refused.
+    pub(crate) fn taken(&mut self, shard: usize, call: &mut Call, now: Instant) {
+        let running = self.queues[self.shards[shard].queue].running;
+        if let Some(breaker) = self.breaker_of(shard) {
+            breaker.taken(call, now, running);
+        }
+    }
+
+    fn breaker_of(&mut self, shard: usize) -> Option<&mut Breaker> {
+        self.queues[self.shards[shard].queue].breaker.as_mut()
+    }
+
+    /// The breaker of a queue, if it has one.
+    pub(crate) fn breaker(&self, queue: usize) -> Option<&Breaker> {
+        self.queues[queue].breaker.as_ref()
+    }
+
+    /// A dispatch is over and its slot is free. True if its queue may take fewer from now on.
+    pub(crate) fn finished(&mut self, ended: Ended, now: Instant, rng: &mut impl Rng) -> bool {
+        let Ended { shard, was_suspect, call, sign } = ended;
+        let queue = &mut self.queues[self.shards[shard].queue];
+        queue.running = queue.running.saturating_sub(1);
+        let running = queue.running;
+        self.let_go(was_suspect);
+        let breaker = self.breaker_of(shard).zip(call);
+        breaker.is_some_and(|(breaker, call)| breaker.end(call, sign, now, running, rng))
+    }
+
+    fn let_go(&mut self, was_suspect: bool) {
         match self.suspect {
             Suspect::Held(held) if was_suspect && held > 1 => {
                 self.suspect = Suspect::Held(held - 1)
@@ -188,29 +268,28 @@ impl Slots {
 
     /// A token of a shard's bell was taken. False if there is no slot for what it announces: then
     /// it is to be put back, for somebody who has one.
-    pub(crate) fn rang(&mut self, shard: usize) -> bool {
+    pub(crate) fn rang(&mut self, shard: usize, now: Instant) -> bool {
         self.shards[shard].wanted = true;
-        self.shards[shard].asked.is_some() || self.has_room(shard)
+        self.shards[shard].asked.is_some() || self.has_room(shard, now)
     }
 
     /// Whether a claim of this shard would have a slot.
-    pub(crate) fn has_room(&self, shard: usize) -> bool {
-        self.free > 0 && self.queues[self.shards[shard].queue].room > 0
+    pub(crate) fn has_room(&self, shard: usize, now: Instant) -> bool {
+        self.queues[self.shards[shard].queue].room(now) > 0
     }
 
     /// Whether a shard's bell is worth waiting for: what it says would be news, and there is a slot.
-    pub(crate) fn listens(&self, shard: usize) -> bool {
+    pub(crate) fn listens(&self, shard: usize, now: Instant) -> bool {
         let Shard { wanted, asked, .. } = &self.shards[shard];
-        !wanted && asked.is_none() && self.has_room(shard)
+        !wanted && asked.is_none() && self.has_room(shard, now)
     }
 
-    /// When the next shard is to be looked at, of those that have room.
-    pub(crate) fn next_look(&self) -> Option<Instant> {
-        let open = (0..self.shards.len()).filter(|shard| self.has_room(*shard));
-        open.map(|shard| &self.shards[shard])
-            .filter(|shard| shard.asked.is_none())
-            .map(|shard| shard.look_at)
-            .min()
+    /// When the next shard is to be looked at, of those that have room, or will have by then.
+    pub(crate) fn next_look(&self, now: Instant) -> Option<Instant> {
+        let open = (0..self.shards.len()).filter(|shard| self.has_room(*shard, now));
+        let shards = open.map(|shard| &self.shards[shard]);
+        let looks = shards.filter(|shard| shard.asked.is_none()).map(|shard| shard.look_at);
+        looks.chain(self.queues.iter().filter_map(|queue| queue.opens_at(now))).min()
     }
 }
 

@@ -12,14 +12,16 @@ use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::attempt;
+use crate::attempt::{self, Patience};
 use crate::bell::{self, Rang, Room, Waiter};
+use crate::breaker::{Call, Sign};
 use crate::claimer::{Answered, Claimer, Work};
 use crate::held::Held;
 use crate::queue::{Queue, Shard};
 use crate::renewer::{Plan, Renewing, StartError};
 use crate::settler::{self, Settler};
-use crate::slots::Slots;
+use crate::shown::Shown;
+use crate::slots::{Ended, Share, Slots};
 use crate::store::Store;
 
 /// How long a shard is left alone if nothing calls for it: somewhere in here, so that many workers
@@ -34,6 +36,8 @@ const LAST_CLAIMS: Duration = Duration::from_secs(5);
 struct Running {
     shard: usize,
     is_suspect: bool,
+    /// As its target's breaker knows it.
+    call: Option<Call>,
 }
 
 /// Why a worker can't go on.
@@ -57,9 +61,9 @@ pub(crate) struct Worker {
     pub(crate) held: Arc<Held>,
     pub(crate) queues: Arc<[Arc<Queue>]>,
     pub(crate) shards: Arc<[Shard]>,
-    /// The most calls at once of each queue.
-    pub(crate) limits: Vec<Option<usize>>,
-    pub(crate) concurrency: usize,
+    /// The slots of each queue.
+    pub(crate) shares: Vec<Share>,
+    pub(crate) shown: Shown,
     pub(crate) renew: Duration,
     pub(crate) drain: Duration,
     /// For handing back what the drain did not finish.
@@ -68,14 +72,14 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Works until `stop`, then finishes or hands back what it has claimed.
-    pub(crate) async fn run(self, stop: CancellationToken) -> Result<(), Broken> {
+    pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), Broken> {
         let lease = self.claimer.lease;
         let (held, shards) = (Arc::clone(&self.held), Arc::clone(&self.shards));
         let plan = Plan { held, shards, lease, every: self.renew };
         // Dropped after the drain, so that no lease lapses meanwhile.
         let renewing = Renewing::start(self.store.usual.clone(), plan).await?;
-        let mut desk = Desk::open(&self)?;
-        let worked = desk.work(&self, &renewing, &stop).await;
+        let mut desk = Desk::open(&mut self)?;
+        let worked = desk.work(&mut self, &renewing, &stop).await;
         desk.finish(&self).await;
         worked
     }
@@ -85,8 +89,10 @@ impl Worker {
 struct Desk {
     slots: Slots,
     claims: JoinSet<Answered>,
-    attempts: JoinSet<()>,
+    attempts: JoinSet<Option<Sign>>,
     running: HashMap<Id, Running>,
+    /// Attempts whose call was sent, and for long not refused.
+    quiet: (mpsc::Sender<Id>, mpsc::Receiver<Id>),
     settler: Settler,
     writers: JoinSet<()>,
     waiters: JoinSet<()>,
@@ -99,10 +105,14 @@ struct Desk {
 }
 
 impl Desk {
-    fn open(worker: &Worker) -> Result<Self, Broken> {
+    fn open(worker: &mut Worker) -> Result<Self, Broken> {
         let queue_of: Vec<usize> = worker.shards.iter().map(|shard| shard.queue).collect();
-        let limits = worker.limits.iter().copied();
-        let slots = Slots::new(worker.concurrency, limits, &queue_of, Instant::now());
+        let slots = Slots::new(worker.shares.iter().copied(), &queue_of, Instant::now());
+        for (queue, _) in worker.shares.iter().enumerate() {
+            if let Some(breaker) = slots.breaker(queue) {
+                worker.shown.look(queue, breaker);
+            }
+        }
         let keys: Vec<ShardKeys> = worker.shards.iter().map(|shard| shard.keys.clone()).collect();
         let (settler, writers) = settler::open(&worker.store, &keys);
         let (room, seen) = watch::channel(vec![false; keys.len()].into());
@@ -116,6 +126,8 @@ impl Desk {
             claims: JoinSet::new(),
             attempts: JoinSet::new(),
             running: HashMap::new(),
+            // What finds no place is told by the end of its call.
+            quiet: mpsc::channel(256),
             settler,
             writers: writers.into_iter().map(settler::Writer::run).collect(),
             waiters,
@@ -129,7 +141,7 @@ impl Desk {
     /// Claims for every free slot and dispatches what comes, until `stop`.
     async fn work(
         &mut self,
-        worker: &Worker,
+        worker: &mut Worker,
         renewing: &Renewing,
         stop: &CancellationToken,
     ) -> Result<(), Broken> {
@@ -138,14 +150,15 @@ impl Desk {
                 self.claims.spawn(Arc::clone(&worker.claimer).claim(offer));
             }
             self.tell_room();
-            let look = self.slots.next_look();
+            let look = self.slots.next_look(Instant::now());
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(()),
                 () = renewing.ended() => return Err(Broken::Ended("renew")),
                 Some(_) = self.writers.join_next() => return Err(Broken::Ended("settle")),
                 Some(_) = self.waiters.join_next() => return Err(Broken::Ended("bell")),
-                Some(ended) = self.attempts.join_next_with_id() => self.ended(ended),
+                Some(ended) = self.attempts.join_next_with_id() => self.ended(worker, ended),
+                Some(id) = self.quiet.1.recv() => self.taken(worker, id),
                 Some(answered) = self.claims.join_next() => {
                     let Ok(answered) = answered else { return Err(Broken::Ended("claim")) };
                     self.answered(worker, answered);
@@ -159,8 +172,8 @@ impl Desk {
 
     /// Lets the waiters wait where a token would be news, and keeps them from it where none would.
     fn tell_room(&mut self) {
-        let shards = self.room.borrow().len();
-        let room: Room = (0..shards).map(|shard| self.slots.listens(shard)).collect();
+        let (shards, now) = (self.room.borrow().len(), Instant::now());
+        let room: Room = (0..shards).map(|shard| self.slots.listens(shard, now)).collect();
         self.room.send_if_modified(|told| {
             let changed = *told != room;
             *told = room;
@@ -170,7 +183,7 @@ impl Desk {
     }
 
     fn token(&mut self, worker: &Worker, rang: Rang) {
-        if !self.slots.rang(rang.shard) {
+        if !self.slots.rang(rang.shard, Instant::now()) {
             let keys = worker.shards[rang.shard].keys.clone();
             self.tokens.spawn(bell::put_back(worker.store.usual.clone(), keys));
         }
@@ -179,28 +192,54 @@ impl Desk {
 
     fn answered(&mut self, worker: &Worker, answered: Answered) {
         let Answered { shard, brought, work } = answered;
-        let poll = rand::rng().random_range(POLL);
-        self.slots.answered(shard, brought, Instant::now(), poll);
+        let (poll, now) = (rand::rng().random_range(POLL), Instant::now());
+        self.slots.answered(shard, brought, now, poll);
         for work in work {
             let queue = Arc::clone(&worker.queues[worker.shards[shard].queue]);
-            let running = Running { shard, is_suspect: work.is_suspect() };
-            let attempt = attempt::run(work, queue, self.settler.clone());
+            let (call, is_suspect) = (self.slots.begin(shard, now), work.is_suspect());
+            let patience = call.and_then(|call| call.patience);
+            let quiet = &self.quiet.0;
+            let patience = patience.map(|time| Patience { time, quiet: quiet.clone() });
+            let attempt = attempt::run(work, queue, self.settler.clone(), patience);
+            let running = Running { shard, is_suspect, call };
             self.running.insert(self.attempts.spawn(attempt).id(), running);
         }
     }
 
     /// A dispatch is over, also by a panic: then its lease lapses, but its slot is free.
-    fn ended(&mut self, ended: Result<(Id, ()), JoinError>) {
-        let id = match ended {
-            Ok((id, ())) => id,
+    fn ended(&mut self, worker: &mut Worker, ended: Result<(Id, Option<Sign>), JoinError>) {
+        let (id, sign) = match ended {
+            Ok(ended) => ended,
             Err(err) => {
                 error!("a dispatch panicked: its lease is left to lapse");
-                err.id()
+                (err.id(), None)
             }
         };
-        if let Some(Running { shard, is_suspect }) = self.running.remove(&id) {
-            self.slots.finished(shard, is_suspect);
+        let Some(Running { shard, is_suspect, call }) = self.running.remove(&id) else { return };
+        let (now, mut rng) = (Instant::now(), rand::rng());
+        let ended = Ended { shard, was_suspect: is_suspect, call, sign };
+        let less = self.slots.finished(ended, now, &mut rng);
+        self.show(worker, shard, less);
+    }
+
+    /// A call has been out for its patience.
+    fn taken(&mut self, worker: &mut Worker, id: Id) {
+        let Some(running) = self.running.get_mut(&id) else { return };
+        let shard = running.shard;
+        if let Some(call) = &mut running.call {
+            self.slots.taken(shard, call, Instant::now());
+            self.show(worker, shard, false);
         }
+    }
+
+    /// Lets others see what a breaker does.
+    fn show(&self, worker: &mut Worker, shard: usize, less: bool) {
+        let queue = worker.shards[shard].queue;
+        let Some(breaker) = self.slots.breaker(queue) else { return };
+        if less {
+            worker.shown.cut(queue, breaker);
+        }
+        worker.shown.look(queue, breaker);
     }
 
     /// Finishes what runs, as far as the drain allows, and hands back the rest.

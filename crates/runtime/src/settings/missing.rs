@@ -11,8 +11,7 @@ pub(super) const MISSING: &[(&str, &str)] = &[
     ("producer", "operator_listen"),
     // Export of traces.
     ("traces", "endpoint"),
-    // Breakers, and more than one level of durability.
-    ("queues", "breaker"),
+    // More than one level of durability.
     ("queues", "durability"),
     ("queues", "replicas"),
 ];

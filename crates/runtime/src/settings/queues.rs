@@ -33,8 +33,10 @@ pub struct QueueSettings {
     pub capacity_bytes: u64,
     /// How many may be leased at once, over all workers.
     pub in_flight: Option<u64>,
-    /// How many one worker works on at once.
+    /// How many one worker works on at once; none: as many as the worker says.
     pub concurrency: Option<usize>,
+    /// Whether the target gets fewer calls while it refuses them.
+    pub breaker: bool,
     /// How many attempts a request has; none: until its deadline.
     pub max_attempts: Option<u32>,
     /// The lapse that ends a request as `killed-workers`.
@@ -145,22 +147,6 @@ impl Setting for Durability {
     }
 }
 
-/// Something whose form is not settled yet.
-struct Anything;
-
-impl Setting for Anything {
-    const RULE: &'static str = "";
-    const HIDDEN: bool = true;
-
-    fn read(_: &Given) -> Option<Self> {
-        Some(Self)
-    }
-
-    fn write(&self) -> String {
-        quoted("(set)")
-    }
-}
-
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -185,13 +171,13 @@ pub(super) fn read(mut section: Section<'_>) -> (Option<QueueSettings>, Shown) {
     let http: Option<HttpVersion> = s.field("http", "auto");
     let room = room(s);
     let concurrency = s.optional_within("concurrency", 1..=10_000_u64);
+    let breaker: Option<bool> = s.field("breaker", "true");
     let max_attempts = s.optional_within("max_attempts", 1..=1_000_000_u64);
     let max_lapses = s.within("max_lapses", "5", 4..=100_u64);
     let answer_limit = s.within("answer_limit", "32MiB", SIZES);
     let times = times(s);
     let durability: Option<Durability> = s.field("durability", "acknowledged");
     let replicas = s.within("replicas", "1", 1..=16_u64);
-    unbuilt(s);
     let shown = section.finish();
     let checked = || {
         let room = room?;
@@ -206,6 +192,7 @@ pub(super) fn read(mut section: Section<'_>) -> (Option<QueueSettings>, Shown) {
             capacity_bytes: room.capacity_bytes,
             in_flight: room.in_flight,
             concurrency: whole(concurrency?)?,
+            breaker: breaker?,
             max_attempts: whole(max_attempts?)?,
             max_lapses: u32::try_from(max_lapses?).ok()?,
             body_limit: room.body_limit,
@@ -304,9 +291,4 @@ fn times(section: &mut Section<'_>) -> Option<QueueTimes> {
         stall_timeout: stall_timeout?,
         attempt_timeout: attempt_timeout?,
     })
-}
-
-/// Fields that are read so that they can be refused by their name.
-fn unbuilt(section: &mut Section<'_>) {
-    let _: Option<Option<Anything>> = section.optional("breaker");
 }

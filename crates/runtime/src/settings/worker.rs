@@ -19,7 +19,7 @@ pub const GRACE_RESERVE: Duration = Duration::from_secs(2);
 pub struct WorkerSettings {
     /// Where health and metrics are.
     pub ops_listen: SocketAddr,
-    /// How many requests it works on at once, over all queues.
+    /// How many requests of a queue it works on at once, where that does not say otherwise.
     pub concurrency: usize,
     /// How long a lease lasts without a renewal.
     pub lease: Duration,

@@ -1,10 +1,22 @@
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
 use super::*;
 
 const POLL: Duration = Duration::from_secs(1);
 
-fn slots(count: usize, limits: &[Option<usize>], queue_of: &[usize]) -> (Slots, Instant) {
+/// Queues with so many slots each, none of them with a breaker.
+fn slots(queues: &[usize], queue_of: &[usize]) -> (Slots, Instant) {
     let now = Instant::now();
-    (Slots::new(count, limits.iter().copied(), queue_of, now), now)
+    let shares = queues.iter().map(|slots| Share { slots: *slots, breaker: false });
+    (Slots::new(shares, queue_of, now), now)
+}
+
+impl Slots {
+    fn over(&mut self, shard: usize, was_suspect: bool) {
+        let ended = Ended { shard, was_suspect, call: None, sign: None };
+        self.finished(ended, Instant::now(), &mut StdRng::seed_from_u64(1));
+    }
 }
 
 /// Answers an offer: so many leases, and no more to be had.
@@ -18,44 +30,44 @@ fn frees(offers: &[Offer]) -> Vec<(usize, usize)> {
 
 #[test]
 fn full_slots_claim_nothing_and_a_freed_one_asks_the_shard_that_had_more() {
-    let (mut slots, now) = slots(2, &[None], &[0]);
+    let (mut slots, now) = slots(&[2], &[0]);
     assert_eq!(frees(&slots.offer(now)), [(0, 2)]);
     assert_eq!(slots.offer(now), [], "one claim in flight a shard");
     slots.answered(0, Brought { more: true, ..brought(2) }, now, POLL);
     assert_eq!(slots.offer(now + 9 * POLL), [], "no slot is free");
-    assert_eq!(slots.next_look(), None);
-    slots.finished(0, false);
+    assert_eq!(slots.next_look(now), None);
+    slots.over(0, false);
     assert_eq!(frees(&slots.offer(now)), [(0, 1)]);
 }
 
 #[test]
 fn an_empty_shard_is_left_alone_until_the_poll_the_bell_or_a_due_time() {
-    let (mut slots, now) = slots(4, &[None], &[0]);
+    let (mut slots, now) = slots(&[4], &[0]);
     slots.offer(now);
     slots.answered(0, brought(0), now, POLL);
     assert_eq!(slots.offer(now), []);
-    assert_eq!(slots.next_look(), Some(now + POLL));
+    assert_eq!(slots.next_look(now), Some(now + POLL));
     assert_eq!(frees(&slots.offer(now + POLL)), [(0, 4)]);
 
     let due = now + POLL / 2;
     slots.answered(0, Brought { next_due: Some(due), ..brought(0) }, now, POLL);
-    assert_eq!(slots.next_look(), Some(due));
+    assert_eq!(slots.next_look(now), Some(due));
     assert_eq!(slots.offer(due - POLL / 4), []);
-    assert!(slots.rang(0));
+    assert!(slots.rang(0, now));
     assert_eq!(frees(&slots.offer(due - POLL / 4)), [(0, 4)]);
 }
 
 #[test]
 fn something_due_later_than_the_poll_does_not_delay_it() {
-    let (mut slots, now) = slots(1, &[None], &[0]);
+    let (mut slots, now) = slots(&[1], &[0]);
     slots.offer(now);
     slots.answered(0, Brought { next_due: Some(now + 9 * POLL), ..brought(0) }, now, POLL);
-    assert_eq!(slots.next_look(), Some(now + POLL));
+    assert_eq!(slots.next_look(now), Some(now + POLL));
 }
 
 #[test]
 fn free_slots_are_shared_out_starting_one_shard_further_each_time() {
-    let (mut slots, now) = slots(5, &[None], &[0, 0, 0]);
+    let (mut slots, now) = slots(&[5], &[0, 0, 0]);
     let mut first = Vec::new();
     for round in 0..6 {
         let offers = slots.offer(now + round * 10 * POLL);
@@ -71,7 +83,7 @@ fn free_slots_are_shared_out_starting_one_shard_further_each_time() {
 
 #[test]
 fn a_single_slot_reaches_every_shard_in_turn() {
-    let (mut slots, now) = slots(1, &[None], &[0, 0, 0]);
+    let (mut slots, now) = slots(&[1], &[0, 0, 0]);
     let mut asked = Vec::new();
     for _ in 0..3 {
         let offers = slots.offer(now);
@@ -84,55 +96,55 @@ fn a_single_slot_reaches_every_shard_in_turn() {
 }
 
 #[test]
-fn a_queue_takes_no_more_than_its_own_limit_and_leaves_the_rest_to_others() {
-    let (mut slots, now) = slots(10, &[Some(2), None], &[0, 1]);
+fn a_queue_whose_target_hangs_fills_its_own_slots_and_no_others() {
+    let (mut slots, now) = slots(&[2, 8], &[0, 1]);
     assert_eq!(frees(&slots.offer(now)), [(0, 2), (1, 8)]);
     slots.answered(0, Brought { more: true, ..brought(2) }, now, POLL);
     slots.answered(1, brought(0), now, POLL);
     assert_eq!(slots.offer(now), []);
-    assert!(!slots.has_room(0));
-    assert!(!slots.rang(0), "put back: there is no room in this queue");
-    assert!(slots.rang(1));
-    slots.finished(0, false);
+    assert!(!slots.has_room(0, now));
+    assert!(!slots.rang(0, now), "put back: there is no room in this queue");
+    assert!(slots.rang(1, now));
+    slots.over(0, false);
     assert_eq!(frees(&slots.offer(now)), [(1, 8), (0, 1)]);
 }
 
 #[test]
 fn a_token_that_comes_too_late_is_put_back_unless_a_claim_is_under_way() {
-    let (mut slots, now) = slots(1, &[None], &[0, 0]);
+    let (mut slots, now) = slots(&[1], &[0, 0]);
     slots.offer(now);
-    assert!(slots.rang(0), "its claim has the slot");
-    assert!(!slots.rang(1));
+    assert!(slots.rang(0, now), "its claim has the slot");
+    assert!(!slots.rang(1, now));
     slots.answered(0, brought(1), now, POLL);
-    assert!(!slots.rang(0));
+    assert!(!slots.rang(0, now));
 }
 
 #[test]
 fn a_token_during_a_claim_makes_for_another_one() {
-    let (mut slots, now) = slots(4, &[None], &[0]);
+    let (mut slots, now) = slots(&[4], &[0]);
     slots.offer(now);
-    assert!(slots.rang(0));
+    assert!(slots.rang(0, now));
     slots.answered(0, brought(0), now, POLL);
     assert_eq!(frees(&slots.offer(now)), [(0, 4)]);
 }
 
 #[test]
 fn a_bell_is_listened_to_only_where_it_would_be_news() {
-    let (mut slots, now) = slots(2, &[None], &[0, 0]);
+    let (mut slots, now) = slots(&[2], &[0, 0]);
     slots.offer(now);
-    assert!(!slots.listens(0), "its claim is under way");
+    assert!(!slots.listens(0, now), "its claim is under way");
     slots.answered(0, brought(0), now, POLL);
-    assert!(slots.listens(0));
+    assert!(slots.listens(0, now));
     slots.answered(1, Brought { more: true, ..brought(1) }, now, POLL);
-    assert!(slots.listens(0) && !slots.listens(1), "it is known to have more");
+    assert!(slots.listens(0, now) && !slots.listens(1, now), "it is known to have more");
     slots.offer(now);
     slots.answered(1, brought(1), now, POLL);
-    assert!(!slots.listens(0) && !slots.listens(1), "no slot is free");
+    assert!(!slots.listens(0, now) && !slots.listens(1, now), "no slot is free");
 }
 
 #[test]
 fn one_claim_at_a_time_may_bring_a_suspect_and_none_while_one_is_held() {
-    let (mut slots, now) = slots(8, &[None], &[0, 0]);
+    let (mut slots, now) = slots(&[8], &[0, 0]);
     let may = |offers: Vec<Offer>| -> Vec<bool> {
         offers.iter().map(|offer| offer.may_take_suspect).collect()
     };
@@ -144,7 +156,7 @@ fn one_claim_at_a_time_may_bring_a_suspect_and_none_while_one_is_held() {
     slots.answered(1, brought(0), now, POLL);
     assert_eq!(slots.offer(now), []);
 
-    slots.finished(0, true);
+    slots.over(0, true);
     let after = slots.offer(now);
     assert_eq!(after.len(), 2, "both may have suspects that they could not give before");
     assert_eq!(may(after).iter().filter(|may| **may).count(), 1);
@@ -152,16 +164,16 @@ fn one_claim_at_a_time_may_bring_a_suspect_and_none_while_one_is_held() {
 
 #[test]
 fn an_ordinary_dispatch_that_ends_frees_no_suspect() {
-    let (mut slots, now) = slots(8, &[None], &[0]);
+    let (mut slots, now) = slots(&[8], &[0]);
     slots.offer(now);
     slots.answered(0, Brought { suspects: 1, ..brought(2) }, now, POLL);
-    slots.finished(0, false);
+    slots.over(0, false);
     assert!(!slots.offer(now + POLL)[0].may_take_suspect);
 }
 
 #[test]
 fn no_offer_is_larger_than_a_call_may_be() {
-    let (mut slots, now) = slots(1000, &[None], &[0]);
+    let (mut slots, now) = slots(&[1000], &[0]);
     assert_eq!(frees(&slots.offer(now)), [(0, MAX_ITEMS)]);
     slots.answered(0, Brought { more: true, ..brought(MAX_ITEMS) }, now, POLL);
     assert_eq!(frees(&slots.offer(now)), [(0, MAX_ITEMS)]);
@@ -169,7 +181,7 @@ fn no_offer_is_larger_than_a_call_may_be() {
 
 #[test]
 fn slots_are_neither_lost_nor_invented() {
-    let (mut slots, now) = slots(7, &[Some(5), None], &[0, 0, 1]);
+    let (mut slots, now) = slots(&[5, 7], &[0, 0, 1]);
     let mut running: Vec<usize> = Vec::new();
     for step in 0..500_usize {
         for offer in slots.offer(now + POLL * step as u32) {
@@ -177,13 +189,51 @@ fn slots_are_neither_lost_nor_invented() {
             running.extend(std::iter::repeat_n(offer.shard, leases));
             slots.answered(offer.shard, brought(leases), now, POLL);
         }
-        assert_eq!(slots.free + running.len(), 7);
         let of_first = running.iter().filter(|shard| **shard < 2).count();
-        assert_eq!(slots.queues[0].room + of_first, 5);
+        assert_eq!(slots.queues[0].room(now) + of_first, 5);
+        assert_eq!(slots.queues[1].room(now) + running.len() - of_first, 7);
         for _ in 0..step % 4 {
             if let Some(shard) = running.pop() {
-                slots.finished(shard, false);
+                slots.over(shard, false);
             }
         }
     }
+}
+
+#[test]
+fn a_queue_whose_target_refuses_is_asked_for_a_probe_and_nothing_else() {
+    let now = Instant::now();
+    let share = Share { slots: 8, breaker: true };
+    let mut slots = Slots::new([share, share].into_iter(), &[0, 0, 1], now);
+    let mut rng = StdRng::seed_from_u64(2);
+    let busy = Some(Sign::Busy { reason: "429", asked: None });
+    assert_eq!(frees(&slots.offer(now)), [(0, 4), (1, 4), (2, 8)]);
+    slots.answered(0, Brought { more: true, ..brought(4) }, now, POLL);
+    slots.answered(1, Brought { more: true, ..brought(4) }, now, POLL);
+    slots.answered(2, brought(0), now, POLL);
+    let calls: Vec<_> = (0..8).map(|at| (at / 4, slots.begin(at / 4, now))).collect();
+    let mut less = 0;
+    for (shard, call) in calls {
+        let ended = Ended { shard, was_suspect: false, call, sign: busy };
+        less += usize::from(slots.finished(ended, now, &mut rng));
+    }
+    assert_eq!(less, 2, "halved, then opened");
+    assert_eq!(slots.offer(now), []);
+    assert!(!slots.rang(0, now) && !slots.listens(1, now) && slots.listens(2, now));
+    let look = slots.next_look(now).unwrap();
+    assert!(look < now + POLL, "when a probe may go, before any poll");
+
+    let probe = slots.offer(look);
+    assert_eq!(probe.len(), 1);
+    assert_eq!(probe[0].free, 1, "of two shards that have work, one is asked");
+    let shard = probe[0].shard;
+    slots.answered(shard, brought(0), look, POLL);
+    let other = slots.offer(look);
+    assert_eq!(frees(&other), [(1 - shard, 1)], "nothing came of it: the other is asked");
+    slots.answered(1 - shard, brought(1), look, POLL);
+    let call = slots.begin(1 - shard, look);
+    assert_eq!(slots.offer(look), []);
+    let sign = Some(Sign::Answered);
+    slots.finished(Ended { shard: 1 - shard, was_suspect: false, call, sign }, look, &mut rng);
+    assert!(slots.has_room(0, look), "it was answered");
 }

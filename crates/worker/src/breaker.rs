@@ -1,0 +1,305 @@
+//! How many calls a target is given at once, by what it makes of them. Pure: the time and the
+//! random source are passed in.
+//!
+//! A refusal (429, 503, no connection) halves what is allowed, once a round trip; every answer adds
+//! to it again. Refusals in a row, with no answer among them, open the breaker: then one call goes
+//! at a time, as a probe, and after each that is refused there is a pause. A probe that is taken
+//! closes it, and what is allowed doubles with each round until it is where it was.
+//!
+//! A call that is out for long without a refusal counts as taken: a target whose answers need
+//! minutes must not be kept small for as long.
+
+use std::time::{Duration, Instant};
+
+use rand::Rng;
+
+use crate::backoff::between;
+
+/// So many refusals with no answer among them: nothing gets through.
+const IN_A_ROW: u32 = 5;
+
+/// The first pause between two probes; each doubles it.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest, unless the target asks for more.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+/// The longest that a target is granted: one odd answer must not stop a queue for hours.
+const LONGEST_WISH: Duration = Duration::from_secs(60);
+
+/// A call that was written and not refused for so long counts as taken, unless refusals came later
+/// than that.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// A step up is this part of the most that may be allowed,
+const STEP: f64 = 8.0;
+/// but smaller so soon after a refusal: a target that refuses now and then for good is not pressed.
+const GENTLE: Duration = Duration::from_millis(500);
+
+/// What the end of a call says of its target. Most faults say nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    /// It answered, and not by sending the call away.
+    Answered,
+    /// It sent the call away, and perhaps said for how long.
+    Busy {
+        /// 429 or 503, as a word.
+        reason: &'static str,
+        /// Its `Retry-After`.
+        asked: Option<Duration>,
+    },
+    /// There was no connection.
+    Unreachable {
+        /// Which stage of it failed.
+        reason: &'static str,
+    },
+}
+
+/// A call that is under way, as the breaker knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    began: Instant,
+    /// The opening that it is a probe of.
+    probe_of: Option<u32>,
+    /// How long it must go without a refusal to count as taken; none: nobody needs to know.
+    pub(crate) patience: Option<Duration>,
+    taken: bool,
+}
+
+/// Whether a target is held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum State {
+    /// It gets as much as its slots allow.
+    Closed = 0,
+    /// It gets less.
+    Limited = 1,
+    /// It gets a probe now and then.
+    Open = 2,
+}
+
+impl State {
+    /// The state as it is shown.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Limited => "limited",
+            Self::Open => "open",
+        }
+    }
+}
+
+/// The breaker of one target in one worker.
+#[derive(Clone, Debug)]
+pub(crate) struct Breaker {
+    /// The most that may be allowed.
+    ceiling: f64,
+    /// Calls at once, for now. Parts of one add up.
+    allowed: f64,
+    /// Up to here each answer adds a whole call; beyond, each round trip adds a step.
+    known: f64,
+    refusals: Refusals,
+    /// What a call was refused for that began before, has been answered by a cut already.
+    cut_at: Option<Instant>,
+    open: Option<Open>,
+    /// How often it was opened.
+    openings: u32,
+}
+
+/// Refusals with no answer among them.
+#[derive(Clone, Copy, Debug)]
+struct Refusals {
+    count: u32,
+    /// What was allowed before the first of them.
+    before: f64,
+    /// How long to wait for a refusal, by how late the latest came.
+    patience: Duration,
+    /// Why the last call was refused.
+    reason: &'static str,
+    /// For how long each of them at least has asked to be left alone.
+    asked: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    /// Which opening this is.
+    number: u32,
+    /// When the next probe may go.
+    until: Instant,
+    /// Probes refused so far.
+    refused: u32,
+    /// Probes under way.
+    out: usize,
+}
+
+impl Breaker {
+    /// Closed: a target is good until it refuses.
+    pub(crate) fn new(ceiling: usize) -> Self {
+        let ceiling = ceiling.max(1) as f64;
+        let (patience, reason, asked) = (QUIET, "", None);
+        let refusals = Refusals { count: 0, before: ceiling, patience, reason, asked };
+        let (allowed, known) = (ceiling, ceiling);
+        Self { ceiling, allowed, known, refusals, cut_at: None, open: None, openings: 0 }
+    }
+
+    /// How many more calls may begin now, beside those that run and those that may come of claims
+    /// that are under way.
+    pub(crate) fn room(&self, now: Instant, running: usize, set_aside: usize) -> usize {
+        match &self.open {
+            Some(open) if now < open.until => 0,
+            // What began before it opened says nothing, and is not waited for.
+            Some(open) => 1_usize.saturating_sub(open.out + set_aside),
+            None => (self.allowed as usize).saturating_sub(running + set_aside),
+        }
+    }
+
+    /// When a probe may go, if none may go before.
+    pub(crate) fn opens_at(&self) -> Option<Instant> {
+        self.open.as_ref().filter(|open| open.out == 0).map(|open| open.until)
+    }
+
+    /// Whether the target is held back.
+    pub(crate) fn state(&self) -> State {
+        match self.open {
+            Some(_) => State::Open,
+            None if self.allowed < self.ceiling => State::Limited,
+            None => State::Closed,
+        }
+    }
+
+    /// Calls at once, as it is shown: none while it is open.
+    pub(crate) fn allowed(&self) -> usize {
+        if self.open.is_some() { 0 } else { self.allowed as usize }
+    }
+
+    /// Why the last refused call was refused.
+    pub(crate) fn reason(&self) -> &'static str {
+        self.refusals.reason
+    }
+
+    /// A call begins.
+    pub(crate) fn begin(&mut self, now: Instant) -> Call {
+        let held_back = self.state() != State::Closed;
+        let patience = held_back.then_some(self.refusals.patience);
+        let probe_of = self.open.as_mut().map(|open| {
+            open.out += 1;
+            open.number
+        });
+        Call { began: now, probe_of, patience, taken: false }
+    }
+
+    /// A call has been out for its patience, and was not refused; so many run, this one too.
+    pub(crate) fn taken(&mut self, call: &mut Call, now: Instant, running: usize) {
+        if std::mem::replace(&mut call.taken, true) {
+            return;
+        }
+        match &self.open {
+            Some(open) if call.probe_of == Some(open.number) => self.close(now, running),
+            Some(_) => {}
+            // It adds its own place, which it does not leave, and what an answer adds.
+            None => self.grow(2.0, now),
+        }
+    }
+
+    /// A call is over; so many still run. True if less is allowed from now on.
+    pub(crate) fn end(
+        &mut self,
+        call: Call,
+        sign: Option<Sign>,
+        now: Instant,
+        running: usize,
+        rng: &mut impl Rng,
+    ) -> bool {
+        let probed = self.open.as_mut().filter(|open| call.probe_of == Some(open.number));
+        let is_probe = probed.is_some();
+        if let Some(open) = probed {
+            open.out = open.out.saturating_sub(1);
+        }
+        if let Some(Sign::Busy { .. } | Sign::Unreachable { .. }) = sign {
+            return self.refused(call, sign, is_probe, now, rng);
+        }
+        match (&mut self.open, sign) {
+            (Some(_), Some(_)) if is_probe => self.close(now, running),
+            // It has said nothing, so it is asked again, but not at once.
+            (Some(open), None) if is_probe => open.until = now + pause(open.refused, None, rng),
+            (None, Some(_)) => {
+                self.refusals.count = 0;
+                self.grow(if call.taken { 0.0 } else { 1.0 }, now);
+            }
+            _ => {}
+        }
+        false
+    }
+
+    fn refused(
+        &mut self,
+        call: Call,
+        sign: Option<Sign>,
+        is_probe: bool,
+        now: Instant,
+        rng: &mut impl Rng,
+    ) -> bool {
+        let (reason, asked) = match sign {
+            Some(Sign::Busy { reason, asked }) => (reason, asked),
+            Some(Sign::Unreachable { reason }) => (reason, None),
+            _ => return false,
+        };
+        if self.refusals.count == 0 {
+            let (before, patience) = (self.allowed, QUIET);
+            self.refusals = Refusals { before, patience, asked, ..self.refusals };
+        }
+        let both = self.refusals.asked.zip(asked);
+        self.refusals.asked = both.map(|(before, asked)| before.min(asked));
+        self.refusals.count = self.refusals.count.saturating_add(1);
+        self.refusals.reason = reason;
+        if matches!(sign, Some(Sign::Busy { .. })) {
+            let late = 2 * now.saturating_duration_since(call.began);
+            self.refusals.patience = self.refusals.patience.max(late);
+        }
+        if let Some(open) = &mut self.open {
+            if is_probe {
+                open.refused = open.refused.saturating_add(1);
+                open.until = now + pause(open.refused, asked, rng);
+            }
+            return false;
+        }
+        if self.refusals.count >= IN_A_ROW {
+            let until = now + pause(0, self.refusals.asked, rng);
+            self.openings = self.openings.wrapping_add(1);
+            self.open = Some(Open { number: self.openings, until, refused: 0, out: 0 });
+            return true;
+        }
+        // A burst that was sent at once is refused at once: that is one refusal.
+        if self.cut_at.is_some_and(|cut| call.began <= cut) {
+            return false;
+        }
+        self.allowed = (self.allowed / 2.0).max(1.0);
+        (self.known, self.cut_at) = (self.allowed, Some(now));
+        true
+    }
+
+    /// A probe was taken: so many run, and there may be as many again.
+    fn close(&mut self, now: Instant, running: usize) {
+        self.open = None;
+        self.known = self.refusals.before;
+        self.allowed = (running as f64 + 2.0).min(self.ceiling);
+        // Whatever comes of other probes has been answered by the pauses.
+        self.cut_at = Some(now);
+        self.refusals.count = 0;
+    }
+
+    fn grow(&mut self, calls: f64, now: Instant) {
+        let since = self.cut_at.map_or(GENTLE, |cut| now.saturating_duration_since(cut));
+        let step = self.ceiling / STEP * since.div_duration_f64(GENTLE).min(1.0);
+        let part = if self.allowed < self.known { 1.0 } else { step.max(1.0) / self.allowed };
+        self.allowed = (self.allowed + calls * part).min(self.ceiling);
+    }
+}
+
+/// How long to leave the target alone before the next probe.
+fn pause(refused: u32, asked: Option<Duration>, rng: &mut impl Rng) -> Duration {
+    let step = FIRST_PAUSE.saturating_mul(1 << refused.min(8)).min(LONGEST_PAUSE);
+    let own = between(step / 2, step, rng);
+    asked.map_or(own, |asked| own.max(asked.min(LONGEST_WISH)))
+}
+
+#[cfg(test)]
+mod tests;

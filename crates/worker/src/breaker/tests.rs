@@ -1,0 +1,287 @@
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use super::*;
+
+const BUSY: Sign = Sign::Busy { reason: "429", asked: None };
+const DOWN: Sign = Sign::Unreachable { reason: "connect" };
+
+fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+fn rng() -> StdRng {
+    StdRng::seed_from_u64(11)
+}
+
+/// Calls of one round trip that all begin at `at` and end a while later, each with a sign.
+fn round(breaker: &mut Breaker, at: Instant, signs: &[Sign]) -> Vec<bool> {
+    let calls: Vec<Call> = signs.iter().map(|_| breaker.begin(at)).collect();
+    let mut running = calls.len();
+    let mut end = |(call, sign): (Call, &Sign)| {
+        running -= 1;
+        breaker.end(call, Some(*sign), at + ms(10), running, &mut rng())
+    };
+    calls.into_iter().zip(signs).map(&mut end).collect()
+}
+
+/// A breaker that five refusals in a row have opened at `at`.
+fn opened(at: Instant, sign: Sign) -> Breaker {
+    let mut breaker = Breaker::new(64);
+    round(&mut breaker, at - ms(10), &[sign; 5]);
+    assert_eq!(breaker.state(), State::Open);
+    breaker
+}
+
+#[test]
+fn a_target_that_answers_gets_all_that_it_may() {
+    let (mut breaker, now) = (Breaker::new(64), Instant::now());
+    assert_eq!((breaker.room(now, 10, 4), breaker.state()), (50, State::Closed));
+    round(&mut breaker, now, &[Sign::Answered; 64]);
+    assert_eq!((breaker.allowed(), breaker.begin(now).patience), (64, None));
+}
+
+#[test]
+fn a_burst_that_is_refused_halves_once_and_the_next_round_trip_again() {
+    let (mut breaker, now) = (Breaker::new(64), Instant::now());
+    assert_eq!(round(&mut breaker, now, &[BUSY; 4]), [true, false, false, false]);
+    assert_eq!((breaker.allowed(), breaker.state()), (32, State::Limited));
+    round(&mut breaker, now + ms(20), &[Sign::Answered, BUSY, BUSY]);
+    assert_eq!(breaker.allowed(), 16);
+    assert_eq!(breaker.reason(), "429");
+}
+
+#[test]
+fn it_is_a_call_or_two_at_worst_as_long_as_answers_come_between() {
+    let (mut breaker, mut now) = (Breaker::new(8), Instant::now());
+    for _ in 0..20 {
+        round(&mut breaker, now, &[BUSY, Sign::Answered]);
+        now += ms(20);
+    }
+    assert_eq!((breaker.room(now, 0, 0), breaker.state()), (2, State::Limited));
+}
+
+#[test]
+fn answers_add_a_part_each_round_trip_until_all_is_allowed_again() {
+    let (mut breaker, mut now) = (Breaker::new(64), Instant::now());
+    round(&mut breaker, now, &[BUSY]);
+    let mut rounds = Vec::new();
+    while breaker.state() == State::Limited {
+        now += ms(20);
+        let answers = vec![Sign::Answered; breaker.allowed()];
+        round(&mut breaker, now, &answers);
+        rounds.push(breaker.allowed());
+    }
+    assert!(rounds.windows(2).all(|two| two[1] > two[0]), "{rounds:?}");
+    assert!((10..=25).contains(&rounds.len()), "{rounds:?}");
+}
+
+#[test]
+fn refusals_in_a_row_leave_a_probe_with_pauses_that_grow() {
+    let now = Instant::now();
+    for sign in [BUSY, DOWN] {
+        let mut breaker = opened(now, sign);
+        assert_eq!((breaker.room(now, 0, 0), breaker.allowed()), (0, 0));
+        let mut pauses = Vec::new();
+        let mut at = now;
+        for _ in 0..6 {
+            let due = breaker.opens_at().unwrap();
+            pauses.push(due - at);
+            assert_eq!(breaker.room(due - ms(1), 0, 0), 0);
+            assert_eq!(breaker.room(due, 0, 0), 1);
+            assert_eq!(breaker.room(due, 0, 1), 0, "a claim may bring it");
+            let probe = breaker.begin(due);
+            assert_eq!((breaker.room(due, 1, 0), breaker.opens_at()), (0, None), "it is out");
+            assert!(!breaker.end(probe, Some(sign), due + ms(5), 0, &mut rng()));
+            at = due + ms(5);
+        }
+        assert!(pauses[0] >= FIRST_PAUSE / 2 && pauses[0] < FIRST_PAUSE, "{pauses:?}");
+        assert!(pauses[5] >= LONGEST_PAUSE / 2 && pauses[5] < LONGEST_PAUSE, "{pauses:?}");
+    }
+}
+
+#[test]
+fn a_target_that_says_for_how_long_is_left_alone_for_so_long_but_not_for_hours() {
+    let now = Instant::now();
+    let asked = |seconds| {
+        let asked = Some(Duration::from_secs(seconds));
+        opened(now, Sign::Busy { reason: "503", asked }).opens_at().unwrap() - now
+    };
+    assert_eq!(asked(20), Duration::from_secs(20));
+    assert_eq!(asked(86_400), LONGEST_WISH);
+    assert!(asked(0) < FIRST_PAUSE);
+
+    let mut breaker = Breaker::new(64);
+    let busy = |seconds| Sign::Busy { reason: "503", asked: Some(Duration::from_secs(seconds)) };
+    round(&mut breaker, now - ms(10), &[busy(9), busy(4), busy(30), busy(7), busy(8)]);
+    assert_eq!(breaker.opens_at().unwrap() - now, Duration::from_secs(4), "all asked for that");
+    let mut breaker = Breaker::new(64);
+    round(&mut breaker, now - ms(10), &[busy(9), busy(9), BUSY, busy(9), busy(9)]);
+    assert!(breaker.opens_at().unwrap() - now < FIRST_PAUSE, "one did not ask");
+}
+
+#[test]
+fn a_probe_waits_for_no_call_from_before_and_those_do_not_close_the_breaker() {
+    let now = Instant::now();
+    let mut breaker = Breaker::new(64);
+    let old = breaker.begin(now - ms(20));
+    round(&mut breaker, now - ms(10), &[BUSY; 5]);
+    let due = breaker.opens_at().unwrap();
+    assert_eq!(breaker.room(due, 40, 0), 1, "40 are still out");
+    breaker.end(old, Some(Sign::Answered), due, 39, &mut rng());
+    assert_eq!(breaker.state(), State::Open);
+}
+
+#[test]
+fn a_probe_that_is_answered_closes_it_and_what_is_allowed_doubles_with_each_round() {
+    let now = Instant::now();
+    let mut breaker = opened(now, BUSY);
+    let mut at = breaker.opens_at().unwrap();
+    let probe = breaker.begin(at);
+    breaker.end(probe, Some(Sign::Answered), at, 0, &mut rng());
+    let mut rounds = vec![breaker.allowed()];
+    while breaker.state() == State::Limited {
+        at += ms(20);
+        let answers = vec![Sign::Answered; breaker.allowed()];
+        round(&mut breaker, at, &answers);
+        rounds.push(breaker.allowed());
+    }
+    assert_eq!(rounds, [2, 4, 8, 16, 32, 64]);
+}
+
+#[test]
+fn a_probe_that_says_nothing_is_followed_by_another_after_a_pause() {
+    let now = Instant::now();
+    let mut breaker = opened(now, DOWN);
+    let due = breaker.opens_at().unwrap();
+    let probe = breaker.begin(due);
+    breaker.end(probe, None, due, 0, &mut rng());
+    assert_eq!(breaker.state(), State::Open);
+    let again = breaker.opens_at().unwrap();
+    assert!(again > due && again < due + FIRST_PAUSE);
+}
+
+#[test]
+fn a_call_that_is_out_for_long_counts_as_taken_once() {
+    let now = Instant::now();
+    let mut breaker = opened(now, BUSY);
+    let due = breaker.opens_at().unwrap();
+    let mut probe = breaker.begin(due);
+    assert_eq!(probe.patience, Some(QUIET));
+    breaker.taken(&mut probe, due + QUIET, 1);
+    assert_eq!((breaker.state(), breaker.allowed()), (State::Limited, 3), "it and two more");
+    breaker.taken(&mut probe, due + QUIET, 1);
+    breaker.end(probe, Some(Sign::Answered), due + 60 * QUIET, 0, &mut rng());
+    assert_eq!(breaker.allowed(), 3, "it has been counted");
+}
+
+#[test]
+fn who_refuses_late_is_waited_for_longer() {
+    let now = Instant::now();
+    let mut breaker = Breaker::new(64);
+    let late: Vec<Call> = (0..5).map(|_| breaker.begin(now)).collect();
+    for call in late {
+        breaker.end(call, Some(BUSY), now + ms(5000), 0, &mut rng());
+    }
+    assert_eq!(breaker.begin(now + ms(9000)).patience, Some(ms(10_000)));
+}
+
+/// A target, and a backlog that never ends, in virtual time.
+struct Run {
+    breaker: Breaker,
+    rng: StdRng,
+    start: Instant,
+    /// When each ends, what it then says, and when it will have been quiet for long enough.
+    out: Vec<(u64, Sign, Call, Option<u64>)>,
+    /// When calls began.
+    began: Vec<u64>,
+}
+
+impl Run {
+    fn new() -> Self {
+        let (breaker, rng) = (Breaker::new(64), StdRng::seed_from_u64(5));
+        Self { breaker, rng, start: Instant::now(), out: Vec::new(), began: Vec::new() }
+    }
+
+    /// Goes on until `end` (ms); `target` says how long a call that begins at a time takes, and how it ends.
+    fn until(&mut self, from: u64, end: u64, target: impl Fn(u64, usize) -> (u64, Sign)) {
+        for at in from..end {
+            let now = self.start + ms(at);
+            let (over, out) = self.out.drain(..).partition::<Vec<_>, _>(|call| call.0 <= at);
+            self.out = out;
+            for (left, (_, sign, call, _)) in over.iter().enumerate() {
+                let running = self.out.len() + over.len() - left - 1;
+                self.breaker.end(*call, Some(*sign), now, running, &mut self.rng);
+            }
+            let running = self.out.len();
+            for (_, _, call, quiet) in self.out.iter_mut().filter(|call| call.3 == Some(at)) {
+                self.breaker.taken(call, now, running);
+                *quiet = None;
+            }
+            while self.out.len() < 64 && self.breaker.room(now, self.out.len(), 0) > 0 {
+                let call = self.breaker.begin(now);
+                let (takes, sign) = target(at, self.began.len());
+                let quiet = call.patience.map(|patience| at + patience.as_millis() as u64);
+                self.out.push((at + takes, sign, call, quiet.filter(|quiet| *quiet < at + takes)));
+                self.began.push(at);
+            }
+        }
+    }
+
+    fn began_within(&self, from: u64, to: u64) -> usize {
+        self.began.iter().filter(|at| (from..to).contains(at)).count()
+    }
+}
+
+#[test]
+fn a_storm_of_refusals_is_met_by_a_tenth_of_the_calls_and_soon_forgotten() {
+    for latency in [5, 50, 500, 1000] {
+        let mut run = Run::new();
+        run.until(0, 10_000, |_, _| (latency, Sign::Answered));
+        run.until(10_000, 40_000, |_, _| (1, BUSY));
+        run.until(40_000, 70_000, |_, _| (latency, Sign::Answered));
+        let (before, storm) = (run.began_within(0, 10_000), run.began_within(10_000, 40_000) / 3);
+        assert!(storm * 10 <= before, "{latency} ms: {before} before, {storm} in the storm");
+        let after = run.began_within(50_000, 60_000);
+        assert!(after * 100 >= before * 98, "{latency} ms: {before} before, {after} after");
+    }
+}
+
+#[test]
+fn a_target_whose_answers_need_minutes_gets_all_its_calls_within_ten_seconds() {
+    let mut run = Run::new();
+    run.until(0, 5_000, |_, _| (1, BUSY));
+    run.until(5_000, 15_000, |_, _| (300_000, Sign::Answered));
+    assert_eq!(run.out.len(), 64);
+}
+
+#[test]
+fn a_target_that_refuses_every_other_call_still_gets_on() {
+    let mut run = Run::new();
+    run.until(0, 30_000, |_, number| (20, if number % 2 == 0 { BUSY } else { Sign::Answered }));
+    let calls = run.began_within(10_000, 30_000);
+    assert!(calls > 20 * 20, "{calls} calls in 20 s");
+    assert!(calls < 20 * 3200 / 10, "{calls} calls in 20 s: it is not spared");
+}
+
+#[test]
+fn a_target_that_refuses_nine_of_ten_gets_all_its_calls_soon_after() {
+    for latency in [5, 50, 500] {
+        let mut run = Run::new();
+        let ninth = |number: usize| if number % 10 == 0 { Sign::Answered } else { BUSY };
+        run.until(0, 20_000, |_, number| (latency, ninth(number)));
+        run.until(20_000, 40_000, |_, _| (latency, Sign::Answered));
+        let (calls, most) = (run.began_within(30_000, 40_000), 640_000 / latency as usize);
+        assert!(calls * 100 >= most * 98, "{latency} ms: {calls} of {most}");
+    }
+}
+
+#[test]
+fn a_refusal_now_and_then_costs_little() {
+    let mut run = Run::new();
+    run.until(0, 30_000, |_, number| {
+        (20, if number % 1000 == 999 { BUSY } else { Sign::Answered })
+    });
+    let (calls, most) = (run.began_within(0, 30_000), 30 * 50 * 64);
+    assert!(calls * 10 > most * 7, "{calls} of {most}");
+}
