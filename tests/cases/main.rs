@@ -16,6 +16,7 @@ mod fleet;
 mod pace;
 mod raw_gateway;
 mod stage;
+mod tls_gateway;
 
 mod k01_killed_workers;
 mod k02_stale_owner;
@@ -45,6 +46,7 @@ mod k59_foreign_bytes;
 mod k62_hostile_heads;
 mod k65_kept_connections;
 mod k66_slow_answers;
+mod k69_rotated_files;
 mod k70_end_of_a_producer;
 mod k74_submits_without_redis;
 mod k77_loops_go_on;

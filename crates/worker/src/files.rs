@@ -4,15 +4,16 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_core::metrics;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info};
 
 use crate::queue::Queue;
 
 /// How often they are looked at.
-const EVERY: Duration = Duration::from_secs(10);
+const EVERY: Duration = Duration::from_secs(5);
 
 /// Looks at the files of every queue, until `stop`. What is wrong with them is told when it changes.
 pub(crate) async fn run(
@@ -20,6 +21,9 @@ pub(crate) async fn run(
     stop: CancellationToken,
 ) -> Result<(), Infallible> {
     let mut wrong = vec![None; queues.len()];
+    for queue in queues.iter() {
+        metrics::gate_stale_files(queue.name.as_str(), false);
+    }
     loop {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
@@ -27,6 +31,7 @@ pub(crate) async fn run(
         }
         for (queue, wrong) in queues.iter().zip(&mut wrong) {
             *wrong = look(queue, wrong.take()).await;
+            metrics::gate_stale_files(queue.name.as_str(), wrong.is_some());
         }
     }
 }
@@ -40,7 +45,7 @@ async fn look(queue: &Arc<Queue>, before: Option<String>) -> Option<String> {
         Ok(Err(err)) => {
             let now = err.to_string();
             if before.as_deref() != Some(&now) {
-                warn!(queue = %queue.name, error = now, "what was read before stays in use");
+                error!(queue = %queue.name, error = now, "what was read before stays in use");
             }
             return Some(now);
         }

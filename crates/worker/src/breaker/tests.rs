@@ -258,7 +258,9 @@ fn a_target_whose_answers_need_minutes_gets_all_its_calls_within_ten_seconds() {
 #[test]
 fn a_target_that_refuses_every_other_call_still_gets_on() {
     let mut run = Run::new();
-    run.until(0, 30_000, |_, number| (20, if number % 2 == 0 { BUSY } else { Sign::Answered }));
+    run.until(0, 30_000, |_, number| {
+        (20, if number.is_multiple_of(2) { BUSY } else { Sign::Answered })
+    });
     let calls = run.began_within(10_000, 30_000);
     assert!(calls > 20 * 20, "{calls} calls in 20 s");
     assert!(calls < 20 * 3200 / 10, "{calls} calls in 20 s: it is not spared");
@@ -268,7 +270,7 @@ fn a_target_that_refuses_every_other_call_still_gets_on() {
 fn a_target_that_refuses_nine_of_ten_gets_all_its_calls_soon_after() {
     for latency in [5, 50, 500] {
         let mut run = Run::new();
-        let ninth = |number: usize| if number % 10 == 0 { Sign::Answered } else { BUSY };
+        let ninth = |number: usize| if number.is_multiple_of(10) { Sign::Answered } else { BUSY };
         run.until(0, 20_000, |_, number| (latency, ninth(number)));
         run.until(20_000, 40_000, |_, _| (latency, Sign::Answered));
         let (calls, most) = (run.began_within(30_000, 40_000), 640_000 / latency as usize);
