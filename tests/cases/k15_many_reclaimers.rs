@@ -34,6 +34,7 @@ async fn claim(hand: &ByHand, count: usize) -> Vec<(Fence, Lease)> {
             budget: usize::MAX,
             may_take_suspect: false,
             trusted_until: 0,
+            along: 0,
         };
         match claim.run(&hand.redis).await.expect("an answer") {
             ClaimReply::Claimed(got) => {

@@ -38,6 +38,8 @@ pub(crate) struct Claim {
     pub(crate) may_suspect: bool,
     /// Beyond this moment the clock has leapt, and nothing is ended for being late.
     pub(crate) trusted_until: Ms,
+    /// Fewer bytes of bodies than this may come along.
+    pub(crate) along: u64,
 }
 
 /// The end of one attempt. `number`: the status of an answer, the wait of a retry, whether a release was sent, the

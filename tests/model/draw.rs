@@ -256,6 +256,7 @@ impl Draw<'_> {
             may_suspect: self.dice.one_in(2),
             trusted_until: self.now + self.dice.of(&[0, 1, 2, 3, 60_000, 60_000, 60_000, 60_000])
                 - self.dice.of(&[0, 0, 0, 70_000]),
+            along: self.dice.of(&[0, 40, 41, 200, 1_000_000]),
         })
     }
 

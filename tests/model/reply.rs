@@ -1,6 +1,6 @@
 //! What a call is answered, and what is told beside it.
 
-use crate::state::{Fence, Generation, Handle, Id, Outcome, Record, Ticket};
+use crate::state::{Body, Fence, Generation, Handle, Id, Outcome, Record, Ticket};
 
 /// One part of an answer.
 #[derive(Clone, Debug)]
@@ -16,6 +16,8 @@ pub(crate) enum Part {
         record: Option<Box<Record>>,
         whole: bool,
     },
+    /// What was submitted; nothing where it is gone.
+    Request(Id, Option<Body>),
     /// The registered value of a queue.
     Queue(u8),
 }

@@ -78,7 +78,7 @@ fn item(item: &Item) -> Args {
 
 fn claim(claim: &Claim) -> Args {
     let numbers = [claim.free, claim.lease, claim.budget].map(text);
-    let rest = [flag(claim.may_suspect), text(claim.trusted_until)];
+    let rest = [flag(claim.may_suspect), text(claim.trusted_until), text(claim.along)];
     [vec![names::fence(claim.fence)], numbers.into(), rest.into()].concat()
 }
 
@@ -174,6 +174,8 @@ impl Part {
                 }
                 Value::Bytes(bytes)
             }
+            Self::Request(id, Some(body)) => Value::Bytes(names::request(*id, *body)),
+            Self::Request(_, None) => Value::Nil,
             Self::Queue(value) => Value::Bytes(names::queue_value(*value)),
         }
     }

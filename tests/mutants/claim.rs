@@ -87,8 +87,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "claim",
         "claim.lua",
         "a trusted time that is no number is taken",
-        "or not budget or not trusted_until then",
-        "or not budget then",
+        "or not budget or not trusted_until\n",
+        "or not budget\n",
     )
     .when(Slant::Spoiled),
     of(
@@ -168,6 +168,35 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "if #taken > 0 and size + body > budget then",
         "if false then",
     ),
+    of(
+        "claim",
+        "claim.lua",
+        "bodies come along however large they are",
+        "if #taken > 0 and size < along then",
+        "if #taken > 0 and along > 0 then",
+    ),
+    of(
+        "claim",
+        "claim.lua",
+        "bodies as large as the limit come along",
+        "if #taken > 0 and size < along then",
+        "if #taken > 0 and size <= along then",
+    ),
+    of(
+        "claim",
+        "claim.lua",
+        "what comes along is that of another",
+        "answers[1 + at][7] = requests[at]",
+        "answers[1 + at][7] = requests[1]",
+    ),
+    of(
+        "claim",
+        "claim.lua",
+        "a limit of what comes along that is no number is taken",
+        "not trusted_until\n  or not along then",
+        "not trusted_until then",
+    )
+    .when(Slant::Spoiled),
     of(
         "claim",
         "claim.lua",

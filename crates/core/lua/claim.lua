@@ -22,17 +22,20 @@ ARGV[3] lease in ms
 ARGV[4] byte budget for the bodies of one call
 ARGV[5] 1 if the caller may take a suspect, else 0
 ARGV[6] the latest time (ms) at which what is past its deadline may be ended: beyond it the clock has leapt
+ARGV[7] what was submitted comes along with new leases if its bodies together are fewer bytes than this; 0: none
 
 Returns {'stale'} alone: a later call of this session has run; nothing was written. Else
         {'claimed', next_due, more, now}                  ms until something delayed is due, or -1; 1 if the caller
                                                           would find more at once; the server's time in ms
-        {'lease', handle, ticket, left, till, asked}...   ms until its deadline, ms until the lease ends, 1 if its
-                                                          caller wants it stopped
+        {'lease', handle, ticket, left, till, asked, request}...
+                                                          ms until its deadline, ms until the lease ends, 1 if its
+                                                          caller wants it stopped; what was submitted, if it comes along
         {'ended', handle, outcome}...                     what this call ended on the way
 
 Holds   Order: earliest deadline first, equal ones by submission; nothing that is held blocks another.
         One suspect: its head is taken only while no other suspect of the shard is leased.
         Repeatable: by the call number; the same number renews and hands out what it leased, as far as it is still held.
+        Opaque: what comes along is read, and neither looked into nor moved.
         Bounded: promotes 64, ends 32 a set, leases as many as there are free slots; 256 in all, and more tells of a rest.
         Clock: the server's, in ms.
 ]]
@@ -40,10 +43,11 @@ local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased =
   dead = KEYS[6], request = KEYS[7], ticket = KEYS[8], result = KEYS[9], sessions = KEYS[10], meta = KEYS[11],
   lanes = KEYS[12], bell = KEYS[13], ended = KEYS[14]}
 local fence, free, lease, budget = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local may_suspect, trusted_until = ARGV[5] == '1', tonumber(ARGV[6])
+local may_suspect, trusted_until, along = ARGV[5] == '1', tonumber(ARGV[6]), tonumber(ARGV[7])
 local call = #fence == 32 and tonumber(fence:sub(17), 16)
-if not call or not free or free < 0 or free > 256 or not lease or lease <= 0 or not budget or not trusted_until then
-  return redis.error_reply('BADARG claim: a fence of 32 hex digits, 0 to 256 slots, a lease above 0 ms, a byte budget, a time')
+if not call or not free or free < 0 or free > 256 or not lease or lease <= 0 or not budget or not trusted_until
+  or not along then
+  return redis.error_reply('BADARG claim: a fence of 32 hex digits, 0 to 256 slots, a lease above 0 ms, a byte budget, a time, a limit')
 end
 
 local now = clock()
@@ -57,6 +61,19 @@ end
 local meta = redis.call('HMGET', keys.meta, 'paused', 'limit', 'in_flight', 'suspect', 'longest_lease')
 local paused, limit = meta[1] == '1', tonumber(meta[2] or meta[3])
 local answers, batch, busy = {{'claimed', -1, 0, digits(now)}}, endings(now), false
+
+-- Puts what was submitted into the answers that lease these: the first ones after the head.
+local function bring(handles)
+  local keys_of = {}
+  for at, handle in ipairs(handles) do
+    keys_of[at] = handle:sub(17)
+  end
+  -- Only a saving: what can't be read here must not fail what has begun. The worker reads it beside, and sees why.
+  local requests = redis.pcall('HMGET', keys.request, unpack(keys_of))
+  for at = 1, requests.err and 0 or #handles do
+    answers[1 + at][7] = requests[at]
+  end
+end
 
 if last == call then
   local handles, till = {}, {}
@@ -171,6 +188,9 @@ else
     redis.call('HSET', keys.meta, 'longest_lease', digits(lease))
   end
   redis.call('HSET', keys.sessions, session, fence:sub(17) .. struct.pack('>I8', now) .. table.concat(taken))
+  if #taken > 0 and size < along then
+    bring(taken)
+  end
   for _, item in ipairs(ended) do
     answers[#answers + 1] = {'ended', item[1], item[2]}
   end

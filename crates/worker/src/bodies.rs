@@ -1,5 +1,5 @@
-//! Reads what was submitted, beside the claims that lease it: what is small for a claim as a whole,
-//! what is large by its own attempt, so that nothing else waits for it.
+//! Reads what was submitted and did not come along with the claims that lease it: what is small for a
+//! claim as a whole, what is large by its own attempt, so that nothing else waits for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,8 +49,8 @@ impl Bodies {
         Arc::new(Self { store, shards, turns, warnings: Seldom::new(Duration::from_secs(10)) })
     }
 
-    /// What belongs to the leases of one claim, in their order. What is small is asked for until
-    /// Redis answers. What has no readable ticket is not: nothing could be done with it.
+    /// What belongs to the leases of one claim, in their order. What is small and did not come along is
+    /// asked for until Redis answers. What has no readable ticket is not: nothing could be done with it.
     pub(crate) async fn of<'a>(
         self: &Arc<Self>,
         shard: usize,
@@ -61,6 +61,7 @@ impl Bodies {
         for (at, lease) in leases.enumerate() {
             let key = lease.handle.key();
             all.push(match &lease.ticket {
+                _ if lease.request.is_some() => Submitted::Read(lease.request.clone()),
                 Ok(ticket) if is_large(ticket.body_size as usize) => {
                     Submitted::Large(Large { bodies: Arc::clone(self), shard, key })
                 }

@@ -39,6 +39,7 @@ const CLAIM: &[(At, How)] = &[
     (Head(2), Be("x")),
     (Head(3), Be("x")),
     (Head(5), Be("x")),
+    (Head(6), Be("x")),
 ];
 const RENEW: &[(At, How)] = &[
     (Head(0), Be("0")),

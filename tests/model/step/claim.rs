@@ -106,7 +106,25 @@ impl State {
                 }
             }
         }
+        let taken_size: u64 = taken.iter().map(|handle| self.size_of(*handle)).sum();
+        if taken_size < claim.along {
+            self.bring(&taken, reply);
+        }
         taken
+    }
+
+    fn size_of(&self, handle: Handle) -> u64 {
+        match self.ticket(handle) {
+            Named::This(ticket) => ticket.body_size(),
+            _ => 0,
+        }
+    }
+
+    /// What was submitted comes along with all the leases, whose answers are all there are behind the head.
+    fn bring(&self, taken: &[Handle], reply: &mut Reply) {
+        for (answer, handle) in reply.answers.iter_mut().skip(1).zip(taken) {
+            answer.push(Part::Request(handle.id, self.requests.get(&handle.id).copied()));
+        }
     }
 
     /// How much may be leased under pause and in-flight limit.

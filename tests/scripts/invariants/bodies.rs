@@ -1,12 +1,12 @@
-//! 13: bodies are bytes, written once, and no script reads one.
+//! 13: bodies are bytes, written once, and no script reads one but a claim that is asked to bring it along.
 
 use bytes::Bytes;
 use holdfast_core::{
-    model::{Answer, Generation, Handle, Request},
-    script::{Requests, SettleKind, SettleReply},
+    model::{Answer, Generation, Handle, Request, Session},
+    script::{Claim, Lease, Requests, SettleKind, SettleReply},
 };
 
-use crate::fixture::{Item, Monitor, Seen, Shard, bury, release, retry};
+use crate::fixture::{Item, Monitor, Seen, Shard, bury, fence, handles, release, retry};
 
 /// Bytes that no codec leaves alone.
 fn wild(mark: &str) -> Bytes {
@@ -37,7 +37,7 @@ fn carrying(seen: &[Seen], mark: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_body_is_written_once_as_it_came_and_no_script_ever_reads_it() {
+async fn a_body_is_written_once_as_it_came_and_no_script_reads_it_unasked() {
     let shard = Shard::start().await;
     // So that no script is sent twice.
     shard.accept(&Item::new("first").by(crate::fixture::FAR + 1)).await;
@@ -102,4 +102,50 @@ async fn a_large_body_and_one_of_two_bytes_come_back_as_they_are() {
         assert_eq!(found.ticket.body_size as usize, sent.len());
     }
     shard.assert_whole().await;
+}
+
+/// The bodies that came along.
+fn along(leases: &[Lease]) -> Vec<Option<Bytes>> {
+    let body = |packed: &Bytes| Request::unpack(packed.clone()).unwrap().body;
+    leases.iter().map(|lease| lease.request.as_ref().map(body)).collect()
+}
+
+#[tokio::test]
+async fn small_bodies_come_along_with_a_claim_as_they_are_and_with_its_repeat_none_does() {
+    let (shard, worker) = (Shard::start().await, Session::random());
+    let bodies = [wild("a"), Bytes::from_static(b"{}"), wild("c")];
+    let size: usize = bodies.iter().map(Bytes::len).sum();
+    let items = ["a", "b", "c"].map(Item::new).into_iter().zip(&bodies);
+    let items: Vec<Item> = items.map(|(item, body)| item.body(body.clone())).collect();
+    let items = shard.accept_all(&items).await;
+    let claim = |call, along| Claim { along, ..shard.ask(fence(worker, call)) };
+
+    let mut call = 0;
+    for (limit, expected) in [
+        (size + 1, bodies.clone().map(Some)),
+        (size, [const { None }; 3]),
+        (0, [const { None }; 3]),
+    ] {
+        call += 1;
+        let leases = shard.run(claim(call, limit)).await.leases;
+        assert_eq!((handles(&leases), along(&leases)), (items.clone(), expected.to_vec()));
+        let again = shard.run(claim(call, limit)).await.leases;
+        assert_eq!((handles(&again), along(&again)), (items.clone(), vec![None; 3]));
+        for item in &items {
+            let done = shard.settle(fence(worker, call), *item, release(false)).await;
+            assert_eq!(done, SettleReply::Done);
+        }
+    }
+    shard.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_gone_holds_up_neither_its_lease_nor_what_comes_along_beside_it() {
+    let (shard, worker) = (Shard::start().await, Session::random());
+    let [a, b] = [shard.accept(&Item::new("a")).await, shard.accept(&Item::new("b")).await];
+    shard.tell(&[&"HDEL", &shard.keys.request, a.key().as_bytes()]).await;
+    let claim = Claim { along: usize::MAX, ..shard.ask(fence(worker, 1)) };
+    let leases = shard.run(claim).await.leases;
+    assert_eq!(handles(&leases), [a, b]);
+    assert_eq!(along(&leases), [None, Some(body(&shard, b).await)]);
 }

@@ -167,7 +167,10 @@ impl World {
             }
             "submit new" => self.shard.submit(&self.new).await.map(drop),
             "submit known" => self.shard.submit(&self.ended).await.map(drop),
-            "claim" => self.shard.ask(fence(Session::random(), 1)).run(redis).await.map(drop),
+            "claim" => {
+                let ask = self.shard.ask(fence(Session::random(), 1));
+                Claim { along: usize::MAX, ..ask }.run(redis).await.map(drop)
+            }
             "claim again" => self.shard.ask(self.call).run(redis).await.map(drop),
             "claim doubted" => {
                 let ask = self.shard.ask(fence(Session::random(), 1));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use fred::types::Value;
 
 use super::{MAX_ITEMS, Script, bytes_at, flag, handle_at, millis, number, outcome_at, u64_at};
@@ -11,7 +12,7 @@ use crate::{
     model::{Fence, Handle, Outcome, Ticket, Undecodable},
 };
 
-pub(super) static CLAIM: Script<14, 6> = Script::new("claim", include_str!("../../lua/claim.lua"));
+pub(super) static CLAIM: Script<14, 7> = Script::new("claim", include_str!("../../lua/claim.lua"));
 
 /// One claim call of a session. Until it is answered, the session sends the same again.
 pub struct Claim<'a> {
@@ -30,6 +31,8 @@ pub struct Claim<'a> {
     /// The latest server time, in ms, at which what is past its deadline may be ended on the way: beyond it the Redis
     /// clock has leapt. 0: nothing may.
     pub trusted_until: u64,
+    /// Requests come along with new leases if their bodies together are fewer bytes than this. 0: none.
+    pub along: usize,
 }
 
 /// One lease.
@@ -45,6 +48,8 @@ pub struct Lease {
     pub till: Duration,
     /// Its caller wants it stopped.
     pub cancel_asked: bool,
+    /// What was submitted, if it came along. None: it is to be read beside, also where it is gone.
+    pub request: Option<Bytes>,
 }
 
 /// What a claim gave.
@@ -106,6 +111,7 @@ impl Claim<'_> {
             number(self.budget),
             flag(self.may_take_suspect),
             number(self.trusted_until),
+            number(self.along),
         ];
         let mut claimed = Claimed::default();
         for part in CLAIM.run(redis, keys, head, Vec::new(), read).await? {
@@ -135,6 +141,7 @@ fn read(word: &[u8], rest: &[Value]) -> Option<Part> {
             left: span(2).unwrap_or_default(),
             till: span(3)?,
             cancel_asked: u64_at(rest, 4)? == 1,
+            request: bytes_at(rest, 5),
         })),
         b"ended" => Some(Part::Ended(handle_at(rest, 0)?, outcome_at(rest, 1)?)),
         _ => None,

@@ -159,6 +159,7 @@ impl Hand {
                 budget: 1 << 30,
                 may_take_suspect: true,
                 trusted_until: u64::MAX,
+                along: 0,
             };
             match claim.run(&self.redis).await.map_err(|err| err.to_string())? {
                 ClaimReply::Claimed(claimed) => {

@@ -86,6 +86,7 @@ impl Yard {
             budget: 1 << 20,
             may_take_suspect: true,
             trusted_until: 0,
+            along: 0,
         };
         claim.run(&self.client).await.unwrap();
         let leased_at = self.now().await;

@@ -59,7 +59,8 @@ async fn a_body_that_can_not_be_read_yet_is_asked_for_again() {
     let proxy = Proxy::start(stage.redis.port()).await;
     let worker = stage.worker_by(&proxy.url(), "", "").await;
     let cut = proxy.inject(Fault::LoseReply, When::First(3), command("HMGET"));
-    let spot = stage.submit("a", "{}").await;
+    // Too large to come along with its claim.
+    let spot = stage.submit("a", format!("{{\"n\": \"{}\"}}", "x".repeat(20_000))).await;
     let record = stage.record(&spot).await;
     assert_eq!((record.outcome, record.attempts), (Outcome::Answered, 1));
     cut.wait_fired(3, SOON).await;
