@@ -1,7 +1,9 @@
 //! Looking into the homes that people ask about, beside the scripts: for eyes only, nothing is decided by what is seen.
 //!
 //! A page is read by place, in the order of the scores, while others move members: one that moved may be seen twice or
-//! not at all.
+//! not at all. A [`walk`] goes on where it was, so that what stays is met once.
+
+mod walk;
 
 use bytes::Bytes;
 use fred::types::Value;
@@ -14,7 +16,9 @@ use crate::{
     script::MAX_ITEMS,
 };
 
-/// A part of a home.
+pub use walk::{Part, Position, walk};
+
+/// A page of a home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
     /// What could be read.

@@ -29,6 +29,8 @@ pub(crate) struct Candidate {
     pub(crate) digest: Digest,
     /// Its share of the memory for bodies, held until the last copy is answered.
     pub(crate) _share: OwnedSemaphorePermit,
+    /// Its place among the items of batches, held as long.
+    pub(crate) place: Option<OwnedSemaphorePermit>,
 }
 
 /// What became of a submit.

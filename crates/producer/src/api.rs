@@ -23,7 +23,7 @@ use crate::app::{App, Queue};
 use crate::path::InQueue;
 use crate::problem::{Kind, Problem};
 use crate::who::{Door, guard, of_method};
-use crate::{id, queues, requests, result};
+use crate::{batch, id, list, queues, requests, result};
 
 /// Names one call of HTTP in logs and answers.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -37,7 +37,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
     let routes = Router::new()
         .route("/v1/queues", get(queues::list))
         .route("/v1/queues/{queue}", get(queues::show))
-        .route(SUBMIT, post(requests::submit))
+        .route(SUBMIT, get(list::list).post(requests::submit))
+        .route("/v1/queues/{queue}/batch", post(batch::batch))
         .route("/v1/queues/{queue}/requests/{id}", get(requests::status).delete(requests::cancel))
         .route("/v1/queues/{queue}/requests/{id}/result", get(result::result))
         .route_layer(middleware::from_fn_with_state(door, guard))

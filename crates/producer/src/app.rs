@@ -17,6 +17,7 @@ use crate::admission::{Candidate, Told};
 use crate::batcher::Batcher;
 use crate::ended::Ended;
 use crate::holders::Holders;
+use crate::item::Frame;
 use crate::lookup::Looked;
 use crate::who::Who;
 
@@ -33,6 +34,8 @@ pub(crate) struct App {
     pub(crate) holders: Holders,
     /// A permit for each byte of the bodies that are in the process.
     pub(crate) memory: Arc<Semaphore>,
+    /// A permit for each item of a batch that waits for its call, so that single submits always find room.
+    pub(crate) batched: Arc<Semaphore>,
     /// The longest wait that is granted.
     pub(crate) wait_max: Duration,
     /// Who callers are.
@@ -74,6 +77,13 @@ pub(crate) struct Queue {
     pub(crate) shards: Vec<Shard>,
 }
 
+impl Queue {
+    /// What is needed beside the body to understand an item that comes now.
+    pub(crate) fn frame(&self, now_ms: u64) -> Frame<'_> {
+        Frame { now_ms, timeout_default: self.timeout_default, allowed: &self.allowed }
+    }
+}
+
 /// One shard, and the calls that travel there together.
 #[derive(Debug)]
 pub(crate) struct Shard {
@@ -105,6 +115,11 @@ impl Named {
         let identity = Identity { tenant: tenant.clone(), id };
         let place = identity.place(queue.policy.shards);
         Self { queue, identity, key: place.key, shard: place.shard as usize }
+    }
+
+    /// What was found at a key of a shard.
+    pub(crate) fn found(queue: Arc<Queue>, identity: Identity, (key, shard): (Key, usize)) -> Self {
+        Self { queue, identity, key, shard }
     }
 
     /// The shard that it belongs to.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 /// How much one call and one queue may hold.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +96,11 @@ impl<I, A> Batcher<I, A> {
     ///
     /// Dropped before the item was sent, it will not be sent.
     pub(crate) async fn ask(&self, item: I, bytes: usize) -> Result<A, Unanswered> {
+        self.send(item, bytes)?.answer().await
+    }
+
+    /// Puts an item into the queue now, behind those that stand there, and gives the place to wait at.
+    pub(crate) fn send(&self, item: I, bytes: usize) -> Result<Place<A>, Unanswered> {
         let (answer, answered) = oneshot::channel();
         let taken = Taken(Arc::new(AtomicBool::new(false)));
         let leaving = Leaving(taken.clone());
@@ -103,16 +108,32 @@ impl<I, A> Batcher<I, A> {
             TrySendError::Full(_) => Unanswered::Crowded,
             TrySendError::Closed(_) => Unanswered::NotSent,
         })?;
-        match timeout(self.patience, answered).await {
+        Ok(Place { answered, leaving, until: Instant::now() + self.patience })
+    }
+}
+
+/// Where a caller waits; dropped before its item was sent, that will not be sent.
+#[derive(Debug)]
+pub(crate) struct Place<A> {
+    answered: oneshot::Receiver<A>,
+    leaving: Leaving,
+    until: Instant,
+}
+
+impl<A> Place<A> {
+    /// Waits for the answer.
+    pub(crate) async fn answer(self) -> Result<A, Unanswered> {
+        match timeout_at(self.until, self.answered).await {
             Ok(Ok(answer)) => Ok(answer),
             // In time or not: without an answer the question is whether it went out.
-            _ if leaving.0.take() => Err(Unanswered::NotSent),
+            _ if self.leaving.0.take() => Err(Unanswered::NotSent),
             _ => Err(Unanswered::Sent),
         }
     }
 }
 
 /// Takes the item out of the queue when its caller leaves.
+#[derive(Debug)]
 struct Leaving(Taken);
 
 impl Drop for Leaving {

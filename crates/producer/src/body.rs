@@ -57,7 +57,7 @@ pub(crate) async fn read(
 }
 
 /// Takes memory for bytes that came, so that a body which only announces its size holds none.
-fn take(memory: &Arc<Semaphore>, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
+pub(crate) fn take(memory: &Arc<Semaphore>, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
     u32::try_from(bytes)
         .ok()
         .and_then(|bytes| Arc::clone(memory).try_acquire_many_owned(bytes).ok())
@@ -67,7 +67,7 @@ fn take(memory: &Arc<Semaphore>, bytes: usize) -> Result<OwnedSemaphorePermit, P
 }
 
 /// The body did not come to its end.
-fn unfinished(err: axum::Error) -> Problem {
+pub(crate) fn unfinished(err: axum::Error) -> Problem {
     if BodyTimeout::caused(&err) {
         return Problem::new(Kind::RequestTimeout, "the body did not come whole in time");
     }
@@ -75,34 +75,68 @@ fn unfinished(err: axum::Error) -> Problem {
     Problem::new(Kind::InvalidItem, "the body ended before its announced length")
 }
 
-fn too_large(limit: usize) -> Problem {
+pub(crate) fn too_large(limit: usize) -> Problem {
     Problem::new(Kind::BodyTooLarge, format!("a body here has at most {limit} bytes"))
         .with("limit", limit)
 }
+
+/// What a body says it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// JSON.
+    Json,
+    /// JSON values, one a line.
+    Lines,
+}
+
+/// The names of JSON lines that are in use; none is registered.
+const LINES: [&str; 3] = ["application/x-ndjson", "application/ndjson", "application/jsonl"];
 
 /// Refuses a body that does not say it is JSON in UTF-8, as it is.
 ///
 /// A missing type is refused too: a web page of another origin may send such a body without asking
 /// first, and where there are no keys nothing else would stop it.
 pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let refused = |detail| Err(Problem::new(Kind::UnsupportedMediaType, detail));
-    let mut types = headers.get_all(CONTENT_TYPE).into_iter();
-    match (types.next(), types.next()) {
-        (Some(only), None) if is_json(only) => {}
-        _ => return refused("Content-Type must be application/json, charset utf-8 or none"),
+    match said(headers)? {
+        Some(Said::Json) => Ok(()),
+        _ => Err(unsupported("Content-Type must be application/json, charset utf-8 or none")),
     }
-    let identity = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
-    if !headers.get_all(CONTENT_ENCODING).into_iter().all(identity) {
-        return refused("the body must not be compressed");
-    }
-    Ok(())
 }
 
-fn is_json(value: &HeaderValue) -> bool {
-    let Ok(text) = value.to_str() else { return false };
-    let mut parts = text.split(';').map(str::trim);
-    let json = parts.next().is_some_and(|it| it.eq_ignore_ascii_case("application/json"));
-    json && parts.filter(|part| !part.is_empty()).all(is_utf8_or_no_charset)
+/// The same for many items: one JSON array, or lines.
+pub(crate) fn check_type_of_many(headers: &HeaderMap) -> Result<Said, Problem> {
+    said(headers)?.ok_or_else(|| {
+        unsupported(
+            "Content-Type must be application/json or application/x-ndjson, charset utf-8 or none",
+        )
+    })
+}
+
+fn said(headers: &HeaderMap) -> Result<Option<Said>, Problem> {
+    let identity = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+    if !headers.get_all(CONTENT_ENCODING).into_iter().all(identity) {
+        return Err(unsupported("the body must not be compressed"));
+    }
+    let mut types = headers.get_all(CONTENT_TYPE).into_iter();
+    Ok(match (types.next(), types.next()) {
+        (Some(only), None) => kind(only),
+        _ => None,
+    })
+}
+
+fn unsupported(detail: &'static str) -> Problem {
+    Problem::new(Kind::UnsupportedMediaType, detail)
+}
+
+fn kind(value: &HeaderValue) -> Option<Said> {
+    let mut parts = value.to_str().ok()?.split(';').map(str::trim);
+    let name = parts.next()?.to_ascii_lowercase();
+    let said = match name.as_str() {
+        "application/json" => Said::Json,
+        name if LINES.contains(&name) => Said::Lines,
+        _ => return None,
+    };
+    parts.filter(|part| !part.is_empty()).all(is_utf8_or_no_charset).then_some(said)
 }
 
 fn is_utf8_or_no_charset(parameter: &str) -> bool {

@@ -2,8 +2,8 @@
 //!
 //! # Reading order
 //!
-//! 1. `api`: the routes. `requests`, `result` and `queues` hold their handlers, `path`, `query`, `prefer` and `body`
-//!    read what a caller says, `item` what it submits.
+//! 1. `api`: the routes. `requests`, `batch`, `list`, `result` and `queues` hold their handlers; `path`, `query`, `prefer`
+//!    and `body` read what a caller says, `item` what it submits.
 //! 2. `admission` and `lookup`: the two calls that travel together, by way of `batcher`.
 //! 3. `wait` and `ended`: long polls.
 //! 4. `who`: keys, tenants and scopes, before every route. `problem`: every refusal.
@@ -12,6 +12,7 @@
 mod admission;
 mod api;
 mod app;
+mod batch;
 mod batcher;
 mod body;
 mod config;
@@ -20,6 +21,7 @@ mod ended;
 mod holders;
 mod id;
 mod item;
+mod list;
 mod lookup;
 mod path;
 mod prefer;

@@ -43,17 +43,26 @@ impl Problem {
         self.kind
     }
 
-    /// The same, told under another status: an outcome is shown with 200.
-    pub(crate) fn into_response_with(self, status: StatusCode) -> Response {
-        let body = Body {
+    /// When to come again, in seconds, if coming again is what helps.
+    pub(crate) fn retry_after(&self) -> Option<u64> {
+        self.kind.retry_after()
+    }
+
+    /// The body that tells it.
+    pub(crate) fn body(&self, status: StatusCode) -> impl Serialize {
+        Body {
             r#type: format!("/problems/{}", self.kind.name()),
             title: self.kind.title(),
             status: status.as_u16(),
             detail: &self.detail,
             members: &self.members,
-        };
+        }
+    }
+
+    /// The same, told under another status: an outcome is shown with 200.
+    pub(crate) fn into_response_with(self, status: StatusCode) -> Response {
         // Strings and numbers only: writing them to memory does not fail.
-        let json = serde_json::to_vec(&body).unwrap_or_default();
+        let json = serde_json::to_vec(&self.body(status)).unwrap_or_default();
         let mut response = (status, [(CONTENT_TYPE, PROBLEM_JSON)], json).into_response();
         let headers = response.headers_mut();
         if let Some(seconds) = self.kind.retry_after() {

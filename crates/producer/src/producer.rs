@@ -34,6 +34,9 @@ const BODIES: usize = 256 << 20;
 const SUBMITS_WAITING: usize = 4096;
 const LOOKUPS_WAITING: usize = 16_384;
 
+/// How many items of batches may be among those; the next ones are read later.
+const BATCHED: usize = SUBMITS_WAITING / 2;
+
 /// A producer process: Redis, the ops port, and the API.
 pub async fn start(config: Config) -> Result<Services, BoxError> {
     let mut services = Services::new();
@@ -121,6 +124,7 @@ pub(crate) fn assemble(
         ended: Ended::default(),
         holders: Holders::default(),
         memory: Arc::new(Semaphore::new(BODIES.max(longest))),
+        batched: Arc::new(Semaphore::new(BATCHED)),
         wait_max: config.wait_max,
         who,
         tenants: config.tenants.clone(),

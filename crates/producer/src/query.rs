@@ -30,8 +30,7 @@ impl Query {
     /// Reads the part of the address behind the question mark.
     pub(crate) fn parse(text: Option<&str>, known: Known) -> Result<Self, Problem> {
         let mut query = Self::default();
-        for pair in text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        for (name, value) in pairs(text) {
             let twice = match (name, known) {
                 ("generation", Known::Generation | Known::GenerationAndWait) => {
                     query.generation.replace(generation(value)?).is_some()
@@ -45,6 +44,12 @@ impl Query {
         }
         Ok(query)
     }
+}
+
+/// The parameters, as they stand there: none that we know has a value that needs an escape.
+pub(crate) fn pairs(text: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
+    let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
 fn wait(value: &str) -> Result<Duration, Problem> {

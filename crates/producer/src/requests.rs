@@ -1,5 +1,6 @@
 //! `/v1/queues/{queue}/requests`: submit, status, cancel.
 
+mod admit;
 mod cancel;
 mod head;
 mod submit;
@@ -17,7 +18,9 @@ use crate::problem::{Kind, Problem};
 use crate::query::{Known, Query};
 use crate::status::{Seen, Status};
 
+pub(crate) use admit::{Admitted, Origin, Prepared, Received, outcome};
 pub(crate) use cancel::cancel;
+pub(crate) use head::refuse_idempotency_key;
 pub(crate) use submit::submit;
 
 /// `GET …/requests/{id}`: where it is.

@@ -27,7 +27,7 @@ use tracing::{error, info, warn};
 
 use crate::settings::HttpLimits;
 
-pub use body::BodyTimeout;
+pub use body::{BodyDeadline, BodyTimeout};
 use connection::Connections;
 pub use host::names_its_host;
 

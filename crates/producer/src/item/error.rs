@@ -8,20 +8,20 @@ use crate::id::ID_RULE;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ItemError {
     /// There is no body.
-    #[error("the body is empty; it must be one JSON object")]
+    #[error("the item is empty; it must be one JSON object")]
     Empty,
     /// The parser stopped.
-    #[error("the body is not JSON in UTF-8 as RFC 8259 defines it: line {line}, column {column}")]
+    #[error("the item is not JSON in UTF-8 as RFC 8259 defines it: line {line}, column {column}")]
     Syntax { line: usize, column: usize },
     /// JSON, but another kind of value.
-    #[error("the body must be one JSON object")]
+    #[error("the item must be one JSON object")]
     NotAnObject,
     /// Too many brackets inside each other.
-    #[error("the body nests deeper than {MAX_DEPTH} levels of arrays and objects")]
+    #[error("the item nests deeper than {MAX_DEPTH} levels of arrays and objects")]
     TooDeep,
     /// A field that an item does not have.
     #[error(
-        "field number {position} of the body is unknown; an item has id, deadline or timeout, \
+        "field number {position} of the item is unknown; an item has id, deadline or timeout, \
          not_before, path, headers, metadata and payload"
     )]
     UnknownField { position: usize },
@@ -55,6 +55,17 @@ pub(crate) enum ItemError {
 }
 
 impl ItemError {
+    /// The same, told of an item that begins at this line and column of a body.
+    pub(crate) fn within(self, at_line: usize, at_column: usize) -> Self {
+        match self {
+            Self::Syntax { line, column } => Self::Syntax {
+                line: at_line + line.saturating_sub(1),
+                column: if line > 1 { column } else { at_column + column.saturating_sub(1) },
+            },
+            other => other,
+        }
+    }
+
     /// The field that is to blame, if it is one alone.
     pub(crate) fn field(&self) -> Option<Field> {
         match *self {

@@ -36,6 +36,7 @@ macro_rules! kinds {
 
 kinds! {
     InvalidItem: BAD_REQUEST, "invalid-item", "The body is no item";
+    InvalidBatch: BAD_REQUEST, "invalid-batch", "The body is no batch of items";
     TooDeep: BAD_REQUEST, "too-deep", "The body nests too deep";
     InvalidId: BAD_REQUEST, "invalid-id", "The id breaks the rule for ids";
     InvalidName: BAD_REQUEST, "invalid-name", "The queue's name breaks the rule for names";

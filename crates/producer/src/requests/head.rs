@@ -35,6 +35,15 @@ pub(crate) fn choose_id(
     }
 }
 
+/// Refuses a key where each item has an id of its own.
+pub(crate) fn refuse_idempotency_key(headers: &HeaderMap) -> Result<(), Problem> {
+    if !headers.contains_key(IDEMPOTENCY_KEY) {
+        return Ok(());
+    }
+    let told = "a batch takes no Idempotency-Key: give each item an id, and the same batch again is taken once";
+    Err(Problem::new(Kind::InvalidHeader, told).with("header", IDEMPOTENCY_KEY.as_str()))
+}
+
 /// The caller's trace, if it is one of the W3C's: `version-trace-span-flags` in lower-case hex.
 pub(crate) fn traceparent(headers: &HeaderMap) -> Option<String> {
     const WIDTHS: [usize; 4] = [2, 32, 16, 2];

@@ -1,8 +1,11 @@
 //! The API over real HTTP, in front of a real Redis.
 #![cfg(test)]
 
+mod batch;
+mod batch_stream;
 mod conversation;
 mod ids;
+mod list;
 mod refusals;
 mod store;
 mod support;

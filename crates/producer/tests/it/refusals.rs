@@ -134,11 +134,11 @@ async fn paths_and_methods_that_are_not_there_are_problems() {
         assert_eq!((answer.status, problem(&answer).as_str()), (404, "not-found"), "{path}");
     }
     for (method, path, allow) in [
-        ("GET", "/v1/queues/q/requests", "POST"),
+        ("PUT", "/v1/queues/q/requests", "GET,HEAD,POST"),
         ("PUT", "/v1/queues/q/requests/x", "GET,HEAD,DELETE"),
         ("DELETE", "/v1/queues/q/requests/x/result", "GET,HEAD"),
         ("POST", "/v1/queues", "GET,HEAD"),
-        ("OPTIONS", "/v1/queues/q/requests", "POST"),
+        ("OPTIONS", "/v1/queues/q/requests", "GET,HEAD,POST"),
     ] {
         let answer = call(method, path).await;
         assert_eq!(

@@ -74,6 +74,17 @@ impl Producer {
         self.http.request("POST", &url, &all, Bytes::copy_from_slice(body.as_bytes())).await
     }
 
+    /// Sends a batch of one of both kinds, and gives its answer.
+    pub(crate) async fn batch(&self, kind: &str, body: impl Into<Bytes>) -> Answer {
+        let url = format!("{}/v1/queues/q/batch", self.base);
+        self.http.request("POST", &url, &[("content-type", kind)], body).await
+    }
+
+    /// The outcomes of a batch of lines.
+    pub(crate) async fn lines(&self, body: impl Into<Bytes>) -> Vec<Value> {
+        outcomes(&self.batch(LINES, body).await)
+    }
+
     /// A call on `/v1/queues/q/requests/{rest}`.
     pub(crate) async fn call(&self, method: &str, rest: &str) -> Answer {
         self.http
@@ -102,6 +113,33 @@ impl Producer {
     pub(crate) async fn ended(mut self) -> Result<(), Failure> {
         self.running.join_next().await.unwrap().unwrap()
     }
+}
+
+/// The type of a batch of lines.
+pub(crate) const LINES: &str = "application/x-ndjson";
+
+/// What a batch was told, a value for each item; each says which item it is.
+pub(crate) fn outcomes(answer: &Answer) -> Vec<Value> {
+    assert_eq!((answer.status, answer.header("content-type")), (207, Some(LINES)), "{answer:?}");
+    let told: Vec<Value> =
+        answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for (index, line) in told.iter().enumerate() {
+        assert_eq!(line["index"], index, "in the order of the items: {line}");
+    }
+    told
+}
+
+/// The end of the type of an item's problem, after a look at its form.
+pub(crate) fn problem_of(outcome: &Value) -> &str {
+    let problem = &outcome["problem"];
+    assert_eq!(problem["status"], outcome["status"], "{outcome}");
+    for member in ["type", "title", "detail"] {
+        assert!(problem[member].is_string(), "{member} in {outcome}");
+    }
+    let again = outcome["retry_after"].as_u64();
+    let is_busy = matches!(outcome["status"].as_u64(), Some(429 | 503));
+    assert!(again.map_or(!is_busy, |again| is_busy && (1..=120).contains(&again)), "{outcome}");
+    problem["type"].as_str().unwrap().strip_prefix("/problems/").unwrap()
 }
 
 pub(crate) fn json(answer: &Answer) -> Value {

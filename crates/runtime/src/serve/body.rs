@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -33,17 +34,41 @@ impl BodyTimeout {
     }
 }
 
+/// By when the body of a request must have come. Each request carries it; whoever takes a body in parts, each of which
+/// may take that long, begins anew with each.
+#[derive(Clone, Debug)]
+pub struct BodyDeadline {
+    allowed: Duration,
+    by: Arc<Mutex<Instant>>,
+}
+
+impl BodyDeadline {
+    pub(super) fn new(allowed: Duration) -> Self {
+        Self { allowed, by: Arc::new(Mutex::new(Instant::now() + allowed)) }
+    }
+
+    /// What is to come may take as long again, from now on.
+    pub fn begin_anew(&self) {
+        // One value is replaced: whole after any panic.
+        *self.by.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + self.allowed;
+    }
+
+    fn by(&self) -> Instant {
+        *self.by.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A request's body, which must have come by a point in time.
 pub(super) struct TimedBody {
     inner: Incoming,
-    by: Instant,
+    deadline: BodyDeadline,
     /// Made when the body is first waited for: most have come with their head.
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
 impl TimedBody {
-    pub(super) fn new(inner: Incoming, allowed: Duration) -> Self {
-        Self { inner, by: Instant::now() + allowed, alarm: None }
+    pub(super) fn new(inner: Incoming, deadline: BodyDeadline) -> Self {
+        Self { inner, deadline, alarm: None }
     }
 }
 
@@ -59,7 +84,11 @@ impl HttpBody for TimedBody {
         if let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(cx) {
             return Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)));
         }
-        let alarm = this.alarm.get_or_insert_with(|| Box::pin(sleep_until(this.by)));
+        let by = this.deadline.by();
+        let alarm = this.alarm.get_or_insert_with(|| Box::pin(sleep_until(by)));
+        if alarm.deadline() != by {
+            alarm.as_mut().reset(by);
+        }
         alarm.as_mut().poll(cx).map(|()| Some(Err(BodyTimeout.into())))
     }
 

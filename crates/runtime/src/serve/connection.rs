@@ -21,7 +21,7 @@ use tower::ServiceExt;
 use tracing::debug;
 
 use super::activity::Activity;
-use super::body::{RunningBody, TimedBody};
+use super::body::{BodyDeadline, RunningBody, TimedBody};
 use super::stalled::Stalled;
 use crate::settings::HttpLimits;
 
@@ -84,7 +84,9 @@ async fn answer(
     body_timeout: Duration,
 ) -> Result<Response<RunningBody>, Infallible> {
     let running = activity.begin();
-    let request = request.map(|body| Body::new(TimedBody::new(body, body_timeout)));
+    let deadline = BodyDeadline::new(body_timeout);
+    let mut request = request.map(|body| Body::new(TimedBody::new(body, deadline.clone())));
+    request.extensions_mut().insert(deadline);
     let response = app.oneshot(request).await?;
     Ok(response.map(|inner| RunningBody { inner, _running: running }))
 }

@@ -22,6 +22,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::api::{SUBMIT, observed, router};
+use crate::problem::Kind;
 use crate::producer::{Assembled, assemble};
 use crate::who::{self, Door, Who, guard, of_method};
 
@@ -31,7 +32,8 @@ const PAGE: &str = include_str!("../../../../../docs/metrics.md");
 const SOON: Duration = Duration::from_secs(20);
 
 /// What no submit to a declared queue is refused with.
-const OF_OTHERS: [Kind; 5] = [
+const OF_OTHERS: [Kind; 6] = [
+    Kind::InvalidBatch,
     Kind::InvalidName,
     Kind::NotFound,
     Kind::UnknownQueue,
