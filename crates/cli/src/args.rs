@@ -46,6 +46,8 @@ pub(crate) enum Command {
     /// Make keys for callers, and look at a file of them.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// List your own requests.
+    Ls(LsArgs),
     /// The Lua scripts of this version.
     #[command(subcommand)]
     Script(ScriptCommand),
@@ -224,6 +226,24 @@ pub(crate) struct KeyLsArgs {
 }
 
 #[derive(Debug, Flags)]
+pub(crate) struct LsArgs {
+    /// Only those in one state: pending, suspects, delayed, leased, cancelling, finished or dead.
+    #[arg(long, value_name = "STATE", value_parser = word)]
+    pub(crate) state: Option<String>,
+    /// The most rows that are listed.
+    #[arg(long, value_name = "ROWS", default_value_t = 100, value_parser = rows)]
+    pub(crate) limit: usize,
+    /// Go on where a list before ended, with the same --state.
+    #[arg(long, value_name = "CURSOR", value_parser = word)]
+    pub(crate) cursor: Option<String>,
+    #[command(flatten)]
+    pub(crate) api: ApiArgs,
+    /// How the list is printed.
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) output: Form,
+}
+
+#[derive(Debug, Flags)]
 pub(crate) struct ScriptLsArgs {
     /// How the list is printed.
     #[arg(long, value_enum, default_value = "table")]
@@ -304,6 +324,20 @@ fn tenant(text: &str) -> Result<TenantName, String> {
 
 fn scopes(text: &str) -> Result<Scopes, String> {
     text.parse().map_err(|rule: UnknownScope| rule.to_string())
+}
+
+/// What may stand in a query without an escape. Which words there are, the API knows.
+fn word(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    match text.bytes().all(plain) {
+        true => Ok(text.to_owned()),
+        false => Err("must be letters, digits, - and _".to_owned()),
+    }
+}
+
+fn rows(text: &str) -> Result<usize, String> {
+    let rows = text.parse().ok().filter(|rows| *rows > 0);
+    rows.ok_or_else(|| "must be a number above 0".to_owned())
 }
 
 fn generation(text: &str) -> Result<Generation, String> {

@@ -65,6 +65,14 @@ impl Call {
     }
 }
 
+impl Call {
+    /// Lists requests, as a query of that route wants them.
+    pub(crate) fn list(queue: &QueueName, query: &str) -> Self {
+        let (path, wait) = (format!("{}?{query}", requests(queue)), Duration::ZERO);
+        Self { method: Method::GET, path, body: Bytes::new(), wait }
+    }
+}
+
 fn requests(queue: &QueueName) -> String {
     format!("/v1/queues/{queue}/requests")
 }

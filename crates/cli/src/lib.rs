@@ -5,7 +5,7 @@
 //! 1. `args`: the commands and their flags.
 //! 2. `output`, `notes`, `failure`: what is printed, what is told beside it, and how a command fails. Nothing else
 //!    writes to the terminal; `escape` makes foreign text harmless there.
-//! 3. Over HTTP, by `call`, `api` and `caller`: `one` (submit one body), `requests` (get, result, cancel), and `file`, which
+//! 3. Over HTTP, by `call`, `api` and `caller`: `one` (submit one body), `requests` (get, result, cancel), `ls`, and `file`, which
 //!    submits a file of OpenAI batch lines.
 //! 4. By Redis alone, by `store`: `queues`, `leases`, `dead`; `listing` reads page by page.
 //! 5. By neither: `keys`, `scripts`, `check`.
@@ -24,6 +24,7 @@ mod item;
 mod keys;
 mod leases;
 mod listing;
+mod ls;
 mod notes;
 mod one;
 mod output;
@@ -96,6 +97,7 @@ async fn dispatch(command: Command, output: &mut Output) -> Result<(), Failure> 
         Command::Cancel(args) => requests::cancel(&args, output).await,
         Command::Key(KeyCommand::New(args)) => keys::new(&args, output),
         Command::Key(KeyCommand::Ls(args)) => keys::list(&args, output),
+        Command::Ls(args) => ls::list(&args, output).await,
         Command::Script(ScriptCommand::Ls(args)) => scripts::list(args.output, output),
         Command::Script(ScriptCommand::Show(args)) => scripts::show(&args.name, output),
         Command::Check(args) => check::run(&args, output),

@@ -151,7 +151,8 @@ fn pairs(mut status: Map<String, Value>) -> Vec<(String, String)> {
     pairs
 }
 
-fn text(name: &str, value: &Value) -> String {
+/// A member as people read it.
+pub(crate) fn text(name: &str, value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Number(number) if TIMES.contains(&name) => match number.as_f64() {

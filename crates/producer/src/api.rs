@@ -13,13 +13,13 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use holdfast_core::metrics;
 use holdfast_runtime::serve::names_its_host;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::error;
 
 use crate::app::{App, Queue};
+use crate::openapi::{Routes, delete, get, post};
 use crate::path::InQueue;
 use crate::problem::{Kind, Problem};
 use crate::who::{Door, guard, of_method};
@@ -34,13 +34,17 @@ pub(crate) const SUBMIT: &str = "/v1/queues/{queue}/requests";
 /// The API as it is served.
 pub(crate) fn router(app: Arc<App>) -> Router {
     let door = Door { who: app.who.clone(), needs: of_method };
-    let routes = Router::new()
-        .route("/v1/queues", get(queues::list))
-        .route("/v1/queues/{queue}", get(queues::show))
-        .route(SUBMIT, get(list::list).post(requests::submit))
-        .route("/v1/queues/{queue}/batch", post(batch::batch))
-        .route("/v1/queues/{queue}/requests/{id}", get(requests::status).delete(requests::cancel))
-        .route("/v1/queues/{queue}/requests/{id}/result", get(result::result))
+    let routes = Routes::default()
+        .at("/v1/queues", [get(queues::list, queues::LIST)])
+        .at("/v1/queues/{queue}", [get(queues::show, queues::SHOW)])
+        .at(SUBMIT, [get(list::list, list::LIST), post(requests::submit, requests::SUBMIT)])
+        .at("/v1/queues/{queue}/batch", [post(batch::batch, batch::BATCH)])
+        .at(
+            "/v1/queues/{queue}/requests/{id}",
+            [get(requests::status, requests::STATUS), delete(requests::cancel, requests::CANCEL)],
+        )
+        .at("/v1/queues/{queue}/requests/{id}/result", [get(result::result, result::RESULT)])
+        .finish()
         .route_layer(middleware::from_fn_with_state(door, guard))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed);
@@ -142,6 +146,7 @@ fn fresh_request_id() -> Option<HeaderValue> {
 
 #[cfg(test)]
 mod tests {
+    use axum::routing::get;
     use http_body_util::BodyExt;
     use tower::ServiceExt;
 

@@ -25,17 +25,40 @@ use holdfast_runtime::serve::BodyDeadline;
 use hyper::body::Frame;
 use tokio::sync::mpsc;
 
+pub(crate) use self::outcome::Line;
+
 use self::items::Items;
 use self::run::Run;
 use crate::app::App;
 use crate::body;
+use crate::openapi::{Answer, Input, Operation, Shape};
 use crate::path::InQueue;
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 use crate::query::{Known, Query};
 use crate::requests::{Origin, refuse_idempotency_key};
 use crate::who::Caller;
 
 const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+
+/// The entry of [`batch`].
+pub(crate) const BATCH: Operation = Operation {
+    id: "submitBatch",
+    summary: "Submit any number of requests, read and answered as a stream",
+    parameters: &[],
+    body: &[
+        Input { kind: "application/x-ndjson", shape: Shape::ItemLines },
+        Input { kind: "application/json", shape: Shape::Items },
+    ],
+    answers: &[Answer {
+        status: 207,
+        when: "A line for each item, in their order; the schema Outcome says what stands in one",
+        kind: "application/x-ndjson",
+        shape: Shape::OutcomeLines,
+        headers: &[],
+        leads_to: &[],
+    }],
+    refusals: &[Kind::InvalidBatch, Kind::RequestTimeout, Kind::UnsupportedMediaType],
+};
 
 /// `POST …/batch`: takes in many requests; 207, and a line for each.
 pub(crate) async fn batch(

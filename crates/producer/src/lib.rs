@@ -6,7 +6,7 @@
 //!    and `body` read what a caller says, `item` what it submits.
 //! 2. `admission` and `lookup`: the two calls that travel together, by way of `batcher`.
 //! 3. `wait` and `ended`: long polls.
-//! 4. `who`: keys, tenants and scopes, before every route. `problem`: every refusal.
+//! 4. `who`: keys, tenants and scopes, before every route. `problem`: every refusal. `openapi`: what is told of each route.
 //! 5. `producer`: how the parts are put together.
 
 mod admission;
@@ -23,6 +23,7 @@ mod id;
 mod item;
 mod list;
 mod lookup;
+mod openapi;
 mod path;
 mod prefer;
 mod problem;

@@ -9,19 +9,23 @@ mod cursor;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{RawQuery, State};
+use axum::extract::{self, RawQuery};
 use holdfast_core::Chain;
 use holdfast_core::inspect::{self, Part};
 use holdfast_core::model::{Generation, Home, Key};
 use holdfast_core::script::{Found, MAX_ITEMS, Read};
+use schemars::JsonSchema;
 use serde::Serialize;
 use tracing::warn;
 
-use self::asked::{Asked, State as Wanted};
+pub(crate) use self::asked::State;
+
+use self::asked::Asked;
 use self::cursor::Cursor;
 use crate::app::{App, Named, Queue};
+use crate::openapi::{Answer, Operation, Parameter, Shape};
 use crate::path::InQueue;
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 use crate::status::{Seen, Status};
 use crate::store::{Lost, patiently, unreachable_store};
 use crate::who::Caller;
@@ -30,16 +34,26 @@ use crate::who::Caller;
 const PARTS: usize = 12;
 
 /// A page of a list.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct Page {
     requests: Vec<Status>,
     /// Where the next page goes on; none behind the last.
     cursor: Option<String>,
 }
 
+/// The entry of [`list`].
+pub(crate) const LIST: Operation = Operation {
+    id: "listRequests",
+    summary: "The caller's own requests, page by page",
+    parameters: &[Parameter::State, Parameter::Cursor, Parameter::Limit],
+    body: &[],
+    answers: &[Answer::json(200, "A page", Shape::Page)],
+    refusals: &[Kind::StoreUnreachable],
+};
+
 /// `GET …/requests`: a page of the caller's requests.
 pub(crate) async fn list(
-    State(app): State<Arc<App>>,
+    extract::State(app): extract::State<Arc<App>>,
     InQueue(queue): InQueue,
     caller: Caller,
     RawQuery(query): RawQuery,
@@ -119,7 +133,7 @@ async fn own(
     app: &App,
     queue: &Arc<Queue>,
     caller: &Caller,
-    (state, shard, found): (Option<Wanted>, usize, Option<(Key, Found)>),
+    (state, shard, found): (Option<State>, usize, Option<(Key, Found)>),
 ) -> Option<Status> {
     let (key, found) = found?;
     // Whose a request is that lost its names nobody can say.

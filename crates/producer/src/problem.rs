@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -49,8 +50,8 @@ impl Problem {
     }
 
     /// The body that tells it.
-    pub(crate) fn body(&self, status: StatusCode) -> impl Serialize {
-        Body {
+    pub(crate) fn told(&self, status: StatusCode) -> Told<'_> {
+        Told {
             r#type: format!("/problems/{}", self.kind.name()),
             title: self.kind.title(),
             status: status.as_u16(),
@@ -62,7 +63,7 @@ impl Problem {
     /// The same, told under another status: an outcome is shown with 200.
     pub(crate) fn into_response_with(self, status: StatusCode) -> Response {
         // Strings and numbers only: writing them to memory does not fail.
-        let json = serde_json::to_vec(&self.body(status)).unwrap_or_default();
+        let json = serde_json::to_vec(&self.told(status)).unwrap_or_default();
         let mut response = (status, [(CONTENT_TYPE, PROBLEM_JSON)], json).into_response();
         let headers = response.headers_mut();
         if let Some(seconds) = self.kind.retry_after() {
@@ -82,11 +83,17 @@ impl IntoResponse for Problem {
     }
 }
 
-#[derive(Serialize)]
-struct Body<'a> {
+/// A problem as RFC 9457 has it.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Problem")]
+pub(crate) struct Told<'a> {
+    /// The contract: its end is the heading of its section in docs/problems.md.
     r#type: String,
+    /// The same few words for every problem of the type.
     title: &'a str,
+    /// The status of the answer.
     status: u16,
+    /// For people; may change.
     detail: &'a str,
     #[serde(flatten)]
     members: &'a Map<String, Value>,

@@ -13,15 +13,26 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use crate::app::{App, Named};
+use crate::openapi::{Answer, Operation, Parameter, Shape};
 use crate::path::OfRequest;
 use crate::problem::{Kind, Problem};
 use crate::query::{Known, Query};
 use crate::status::{Seen, Status};
 
 pub(crate) use admit::{Admitted, Origin, Prepared, Received, outcome};
-pub(crate) use cancel::cancel;
+pub(crate) use cancel::{CANCEL, cancel};
 pub(crate) use head::refuse_idempotency_key;
-pub(crate) use submit::submit;
+pub(crate) use submit::{SUBMIT, submit};
+
+/// The entry of [`status`].
+pub(crate) const STATUS: Operation = Operation {
+    id: "getRequest",
+    summary: "Where a request is",
+    parameters: &[Parameter::Generation],
+    body: &[],
+    answers: &[Answer::json(200, "Where it is", Shape::Status)],
+    refusals: &[Kind::StoreUnreachable, Kind::Overloaded],
+};
 
 /// `GET …/requests/{id}`: where it is.
 pub(crate) async fn status(

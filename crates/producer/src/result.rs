@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tracing::error;
 
 use crate::app::{App, Named};
+use crate::openapi::{Answer, Operation, Parameter, Shape};
 use crate::path::OfRequest;
 use crate::problem::{Kind, Problem};
 use crate::query::{Known, Query};
@@ -33,6 +34,33 @@ const GENERATION: HeaderName = HeaderName::from_static("holdfast-generation");
 
 /// When to ask again for what has not ended, in seconds, drawn anew each time.
 const AGAIN: std::ops::RangeInclusive<u64> = 1..=3;
+
+/// The entry of [`result`].
+pub(crate) const RESULT: Operation = Operation {
+    id: "getResult",
+    summary: "How a request ended; a long poll",
+    parameters: &[Parameter::Wait, Parameter::Generation, Parameter::Prefer],
+    body: &[],
+    answers: &[
+        Answer {
+            status: 200,
+            when: "It has ended: what the gateway answered, or a problem that says how",
+            kind: "*/*",
+            shape: Shape::Anything,
+            headers: &[
+                "Holdfast-Outcome",
+                "Holdfast-Status",
+                "Holdfast-Attempts",
+                "Holdfast-Generation",
+                "Preference-Applied",
+            ],
+            leads_to: &[],
+        },
+        Answer::json(202, "It has not ended", Shape::Status)
+            .with(&["Retry-After", "Preference-Applied"]),
+    ],
+    refusals: &[Kind::StoreUnreachable, Kind::Overloaded],
+};
 
 /// `GET …/requests/{id}/result`: 200 with the record, 202 while there is none.
 pub(crate) async fn result(

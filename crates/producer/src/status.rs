@@ -2,6 +2,7 @@
 
 use holdfast_core::model::{Failure, Home, Record, Ticket};
 use holdfast_core::script::Found;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Number;
 
@@ -56,7 +57,7 @@ impl From<Found> for Seen {
 }
 
 /// The body of a status. Times are Unix seconds.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct Status {
     id: String,
     queue: String,
@@ -77,7 +78,7 @@ pub(crate) struct Status {
     next_try_at: Option<Number>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lease: Option<Lease>,
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_false")]
     cancel_asked: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_failure: Option<LastFailure>,
@@ -86,7 +87,7 @@ pub(crate) struct Status {
 }
 
 /// The running lease.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct Lease {
     age_seconds: Option<Number>,
     expires_at: Option<Number>,
@@ -96,7 +97,7 @@ struct Lease {
     worker: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct LastFailure {
     code: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,7 +106,7 @@ struct LastFailure {
 }
 
 /// The generation that a redrive replaced.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct Previous {
     generation: String,
     outcome: Option<&'static str>,

@@ -177,3 +177,24 @@ async fn a_cancel_of_what_runs_is_told_as_cancelling_until_its_worker_stopped() 
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_callers_requests_are_listed_page_by_page() {
+    let fleet = Fleet::start().await;
+    for number in 0..7 {
+        fleet.submit(&format!("l-{number}"), "1").await;
+    }
+    api(&fleet, &["cancel", "l-3"]).await.exited(0);
+    let table = api(&fleet, &["ls", "--state", "pending", "--limit", "4"]).await.exited(0);
+    assert_eq!(table.text().lines().count(), 5, "a heading and four rows: {}", table.text());
+    let cursor = table.stderr.split("--cursor ").nth(1).expect("more").trim().to_owned();
+    let arguments = ["ls", "--state", "pending", "--cursor", &cursor, "--output", "json"];
+    let rest = api(&fleet, &arguments).await.exited(0).json();
+    assert_eq!(rest["requests"].as_array().expect("rows").len(), 2);
+    assert!(rest["cursor"].is_null());
+    let all = api(&fleet, &["ls"]).await.exited(0);
+    assert_eq!(all.text().lines().count(), 8, "{}", all.text());
+    assert!(all.text().contains("cancelled") && all.stderr.is_empty(), "{all:?}");
+    let wrong = api(&fleet, &["ls", "--state", "sleeping"]).await.exited(1);
+    assert!(wrong.stderr.contains("invalid-query (400)"), "{}", wrong.stderr);
+}

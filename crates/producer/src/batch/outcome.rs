@@ -1,9 +1,10 @@
 //! What a caller is told of each item.
 
 use axum::http::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::problem::Problem;
+use crate::problem::{Problem, Told};
 use crate::requests::Admitted;
 
 /// Which item of a batch it is.
@@ -28,11 +29,15 @@ pub(super) struct Outcome {
     pub(super) unread: bool,
 }
 
-#[derive(Serialize)]
-struct Line<'a, P> {
+/// What is told of one item.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Outcome")]
+pub(crate) struct Line<'a> {
+    /// Which item, from 0.
     index: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<usize>,
+    /// What the item alone would have been answered with.
     status: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
@@ -40,16 +45,16 @@ struct Line<'a, P> {
     generation: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'static str>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     replayed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     same_id_as: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<u64>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     unread: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<P>,
+    problem: Option<Told<'a>>,
 }
 
 impl Outcome {
@@ -67,7 +72,7 @@ impl Outcome {
             same_id_as: *same_id_as,
             retry_after: self.told.as_ref().err().and_then(Problem::retry_after),
             unread: self.unread,
-            problem: self.told.as_ref().err().map(|it| it.body(self.status())),
+            problem: self.told.as_ref().err().map(|it| it.told(self.status())),
         };
         // Strings and numbers only: writing them to memory does not fail.
         let _ = serde_json::to_writer(&mut *to, &line);

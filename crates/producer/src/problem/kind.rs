@@ -76,7 +76,7 @@ impl Kind {
     ///
     /// Drawn anew each time, so that those who were refused together do not return together;
     /// never above 120, where stock clients give up.
-    pub(super) fn retry_after(self) -> Option<u64> {
+    pub(crate) fn retry_after(self) -> Option<u64> {
         let (least, most) = match self {
             Self::QueueFull => (5, 10),
             Self::TenantOverLimit => (2, 6),

@@ -13,14 +13,34 @@ use tracing::warn;
 
 use super::{shown, unknown_request};
 use crate::app::{App, Named};
+use crate::openapi::{Answer, Operation, Parameter, Shape};
 use crate::path::OfRequest;
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 use crate::query::{Known, Query};
 use crate::status::Seen;
 use crate::store::patiently;
 
 /// How often an id is read anew because another generation took its place meanwhile.
 const TRIES: usize = 2;
+
+/// The entry of [`cancel`].
+pub(crate) const CANCEL: Operation = Operation {
+    id: "cancelRequest",
+    summary: "Cancel a request",
+    parameters: &[Parameter::Generation],
+    body: &[],
+    answers: &[
+        Answer::json(200, "It is ended, now or before", Shape::Status),
+        Answer::json(202, "Its worker is being told", Shape::Status),
+    ],
+    refusals: &[
+        Kind::StoreFull,
+        Kind::StoreUnreachable,
+        Kind::StoreReadOnly,
+        Kind::OutcomeUnknown,
+        Kind::Overloaded,
+    ],
+};
 
 /// `DELETE …/requests/{id}`: 200 if it is ended, 202 while its worker is being told.
 pub(crate) async fn cancel(

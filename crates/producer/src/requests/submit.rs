@@ -18,14 +18,58 @@ use super::shown;
 use crate::app::{App, Named, Queue};
 use crate::body::{self, Held};
 use crate::item::Item;
+use crate::openapi::{Answer, Input, Operation, Parameter, Shape};
 use crate::path::InQueue;
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 use crate::query::{Known, Query};
 use crate::status::Seen;
 use crate::who::Caller;
 use crate::{prefer, result, wait};
 
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// Headers of every answer that tells of an accepted request.
+const HEADERS: &[&str] = &["Location", "Idempotent-Replayed", "Preference-Applied"];
+
+/// Calls that take the id of an answer.
+const LEADS_TO: &[&str] = &["getRequest", "getResult", "cancelRequest"];
+
+/// The entry of [`submit`].
+pub(crate) const SUBMIT: Operation = Operation {
+    id: "submitRequest",
+    summary: "Submit a request",
+    parameters: &[Parameter::Prefer, Parameter::IdempotencyKey],
+    body: &[Input { kind: "application/json", shape: Shape::Item }],
+    answers: &[
+        Answer {
+            status: 200,
+            when: "A repeat: the state as it is; or the result, which was waited for",
+            kind: "*/*",
+            shape: Shape::Anything,
+            headers: HEADERS,
+            leads_to: &[],
+        },
+        Answer::json(202, "It is kept", Shape::Status).with(HEADERS).leading_to(LEADS_TO),
+    ],
+    refusals: &[
+        Kind::InvalidItem,
+        Kind::TooDeep,
+        Kind::InvalidId,
+        Kind::InvalidDeadline,
+        Kind::DeadlinePassed,
+        Kind::RequestTimeout,
+        Kind::BodyTooLarge,
+        Kind::UnsupportedMediaType,
+        Kind::IdReused,
+        Kind::QueueFull,
+        Kind::TenantOverLimit,
+        Kind::StoreFull,
+        Kind::StoreUnreachable,
+        Kind::StoreReadOnly,
+        Kind::OutcomeUnknown,
+        Kind::Overloaded,
+    ],
+};
 
 /// `POST …/requests`: takes in one request.
 pub(crate) async fn submit(
