@@ -2,6 +2,7 @@
 
 mod file;
 mod one;
+mod operate;
 mod store;
 mod terminal;
 

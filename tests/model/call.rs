@@ -118,6 +118,7 @@ pub(crate) enum Call {
     },
     Ring,
     Depth,
+    Audit(Vec<Id>),
     /// A call of which one argument is spoiled, the `n`-th way that there is for its script.
     Spoiled {
         call: Box<Call>,
@@ -151,6 +152,7 @@ impl Call {
             Self::RegisterQueue { .. } | Self::RegisterWorker { .. } => "register",
             Self::Ring => "ring",
             Self::Depth => "depth",
+            Self::Audit(_) => "audit",
             Self::Spoiled { call, .. } => call.script(),
         }
     }

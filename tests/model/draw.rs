@@ -51,7 +51,7 @@ pub(crate) struct Draw<'a> {
     pub(crate) favourite: Option<&'static str>,
 }
 
-const WEIGHTS: [(usize, &str); 16] = [
+const WEIGHTS: [(usize, &str); 17] = [
     (16, "submit"),
     (20, "claim"),
     (8, "renew"),
@@ -68,6 +68,7 @@ const WEIGHTS: [(usize, &str); 16] = [
     (3, "register"),
     (1, "ring"),
     (2, "depth"),
+    (2, "audit"),
 ];
 
 impl Draw<'_> {
@@ -141,6 +142,7 @@ impl Draw<'_> {
             "overrule" => self.overrule(),
             "register" => self.register(),
             "ring" => Call::Ring,
+            "audit" => Call::Audit(self.rows(Self::read_of)),
             _ => Call::Depth,
         }
     }

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-pub(crate) const SCRIPTS: [&str; 16] = [
+pub(crate) const SCRIPTS: [&str; 17] = [
     "submit", "claim", "renew", "settle", "cancel", "redrive", "reclaim", "promote", "expire",
-    "sweep", "read", "policy", "overrule", "register", "ring", "depth",
+    "sweep", "read", "policy", "overrule", "register", "ring", "depth", "audit",
 ];
 const LIBS: [&str; 5] = ["ticket", "home", "ending", "upkeep", "beat"];
 

@@ -59,6 +59,7 @@ impl Call {
                 vec![b"worker".to_vec(), vec![*name], names::worker_value(*value), text(age)]
             }
             Self::Ring | Self::Depth => Vec::new(),
+            Self::Audit(ids) => ids.iter().map(|id| names::key(*id).into()).collect(),
             Self::Spoiled { call, way } => spoil::spoiled(call.script(), call.args(), *way),
         }
     }

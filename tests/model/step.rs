@@ -2,6 +2,7 @@
 //!
 //! A call runs whole, at one moment of the server's clock.
 
+mod audit;
 mod beat;
 mod cancel;
 mod claim;
@@ -55,6 +56,7 @@ impl State {
             }
             Call::Ring => self.put_back_a_token(),
             Call::Depth => self.depth(now),
+            Call::Audit(ids) => self.audit(ids),
             // Arguments are checked before the first write.
             Call::Spoiled { .. } => Reply::refused(),
         }

@@ -1,7 +1,7 @@
 //! The typed scripts against a real server, one call after another: each invariant of `docs/protocol.md`, and each
 //! sequence of calls that broke an earlier wording of it.
 //!
-//! Reading order: [`fixture`], then [`invariants`], then [`attacks`]. Times are real only where a deadline or a lease must
+//! Reading order: [`fixture`], then [`invariants`], then [`attacks`], then [`operate`]. Times are real only where a deadline or a lease must
 //! pass; elsewhere the stored end of a lease is moved into the past, which is what a wait does to it.
 #![allow(
     clippy::unwrap_used,
@@ -13,3 +13,4 @@
 mod attacks;
 mod fixture;
 mod invariants;
+mod operate;

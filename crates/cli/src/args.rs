@@ -13,6 +13,10 @@ use holdfast_runtime::keys::{Scopes, UnknownScope};
 
 use crate::time;
 
+mod operate;
+
+pub(crate) use operate::*;
+
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; 64 unusable settings; 141 nobody reads the output.";
 
 const LINES: &str = "\
@@ -53,15 +57,22 @@ pub(crate) enum Command {
     Script(ScriptCommand),
     /// Check a settings file for every role, and print it as it is in force, secrets hidden.
     Check(CheckArgs),
-    /// Look at queues, by Redis alone.
+    /// Say where a request is and why, in a sentence, and what would help.
+    Why(OneArgs),
+    /// Look at queues; pause, resume or limit one.
     #[command(subcommand)]
     Queue(QueueCommand),
-    /// Look at leases, by Redis alone.
+    /// Pull the back-off of a request forward, or start it before its not_before.
+    RetryNow(RetryArgs),
+    /// Look at leases; end one.
     #[command(subcommand)]
     Lease(LeaseCommand),
-    /// Look at dead letters, by Redis alone.
+    /// Look at dead letters; run them again.
     #[command(subcommand)]
     Dead(DeadCommand),
+    /// Look at workers.
+    #[command(subcommand)]
+    Worker(WorkerCommand),
 }
 
 #[derive(Debug, Subcommand)]
@@ -78,24 +89,6 @@ pub(crate) enum ScriptCommand {
     Ls(ScriptLsArgs),
     /// Print one as Redis gets it.
     Show(ScriptShowArgs),
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum QueueCommand {
-    /// List the registered queues and what they hold.
-    Ls(StoreArgs),
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum LeaseCommand {
-    /// List running leases and who holds them, those that lapse next first.
-    Ls(RowsArgs),
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum DeadCommand {
-    /// List dead letters and what ended them, those that are kept shortest first.
-    Ls(RowsArgs),
 }
 
 /// How results are printed.
@@ -263,39 +256,6 @@ pub(crate) struct CheckArgs {
     pub(crate) config: Option<PathBuf>,
 }
 
-/// Where Redis is.
-#[derive(Debug, Flags)]
-#[group(id = "where", required = true, multiple = false)]
-pub(crate) struct RedisArgs {
-    /// Redis, in any form that redis.url of the settings takes.
-    #[arg(long, value_name = "URL")]
-    pub(crate) redis: Option<Hidden>,
-    /// A settings file whose [redis] says where it is; a password need not stand on the command line then.
-    #[arg(long, value_name = "PATH")]
-    pub(crate) config: Option<PathBuf>,
-}
-
-#[derive(Debug, Flags)]
-pub(crate) struct StoreArgs {
-    #[command(flatten)]
-    pub(crate) redis: RedisArgs,
-    /// Only this queue.
-    #[arg(long, value_name = "NAME", value_parser = queue)]
-    pub(crate) queue: Option<QueueName>,
-    /// How the list is printed.
-    #[arg(long, value_enum, default_value = "table")]
-    pub(crate) output: Form,
-}
-
-#[derive(Debug, Flags)]
-pub(crate) struct RowsArgs {
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    /// The most rows that are listed.
-    #[arg(long, value_name = "ROWS", default_value_t = 100)]
-    pub(crate) limit: usize,
-}
-
 /// An address, which may hold a password: shown by nobody but whoever knows how.
 #[derive(Clone)]
 pub(crate) struct Hidden(pub(crate) String);
@@ -388,10 +348,28 @@ mod tests {
             "queue ls --redis redis://h",
             "lease ls --config f.toml --limit 5",
             "dead ls --redis redis://h --queue q",
+            "queue pause q --redis redis://h --dry-run",
+            "queue limit q 8 --redis redis://h",
+            "queue limit q --clear --redis redis://h",
+            "why a --redis redis://h --tenant t",
+            "retry-now a --redis redis://h --due 1790000000.5",
+            "dead redrive a b --redis redis://h --yes",
+            "dead redrive --outcome gave-up --older 1h --redis redis://h",
+            "dead redrive --all --redis redis://h --dry-run",
         ] {
             assert!(parse(&format!("holdfastctl {line}")).is_ok(), "{line}");
         }
-        for line in ["queue ls", "dead ls --redis redis://h --config f.toml"] {
+        for line in [
+            "queue ls",
+            "dead ls --redis redis://h --config f.toml",
+            "queue limit q --redis redis://h",
+            "queue limit q 8 --clear --redis redis://h",
+            "why a --redis redis://h --tenant T",
+            "lease release a --redis redis://h --fence x",
+            "dead redrive --redis redis://h --yes",
+            "dead redrive a --all --redis redis://h",
+            "dead redrive --all --redis redis://h --rate 0",
+        ] {
             assert!(parse(&format!("holdfastctl {line}")).is_err(), "{line}");
         }
     }

@@ -1,20 +1,18 @@
-//! `dead ls`: the dead letters, and what ended them.
+//! `dead`: the dead letters, what ended them, and running them again.
 
-use holdfast_core::inspect::{self, DeadRow};
-use holdfast_core::keys::ShardKeys;
-use holdfast_core::model::{Failure as Fault, Identity};
-use serde::Serialize;
-use serde_json::Number;
+use holdfast_core::operate::{
+    DeadFilter, DeadLetter, DeadRow, LastFailure, RedriveAsk, Redriven, Rows, span, utc,
+};
 
-use crate::args::{Form, RowsArgs};
+use crate::args::{DeadFilterArgs, DeadLsArgs, Form, OneArgs, RedriveArgs};
 use crate::failure::Failure;
 use crate::leases::count;
-use crate::listing::Listing;
+use crate::listing::tell_rest;
 use crate::notes::Notes;
+use crate::ops::Ops;
 use crate::output::Output;
-use crate::store::{Store, id_text};
-use crate::table::table;
-use crate::time::{seconds, utc};
+use crate::single::identity;
+use crate::table::{facts, table};
 
 const HEADING: [&str; 11] = [
     "QUEUE",
@@ -30,142 +28,226 @@ const HEADING: [&str; 11] = [
     "HANDLE",
 ];
 
-#[derive(Debug, PartialEq, Eq, Serialize)]
-struct Row {
-    queue: String,
-    shard: u32,
-    id: Option<String>,
-    tenant: Option<String>,
-    key: String,
-    handle: String,
-    generation: String,
-    outcome: Option<&'static str>,
-    last_failure: Option<LastFailure>,
-    attempts: Option<u32>,
-    lapses: Option<u16>,
-    forgiven: Option<u16>,
-    ended_at: Option<Number>,
-    kept_until: Option<Number>,
-    #[serde(skip)]
-    times: [String; 2],
-}
-
-#[derive(Debug, PartialEq, Eq, Serialize)]
-struct LastFailure {
-    code: &'static str,
-    /// The gateway's, if it gave one.
-    status: Option<u16>,
-}
-
 /// Lists the dead letters of all shards, each shard's in the order in which they are swept.
-pub(crate) async fn list(args: &RowsArgs, output: &mut Output) -> Result<(), Failure> {
-    let store = Store::open(&args.store.redis)?;
-    let mut listing = Listing::new(args.limit);
-    for shard in &store.shards(&args.store).await? {
-        let read = async |offset, limit| {
-            store.told(inspect::dead(&store.redis, shard, offset, limit).await)
-        };
-        listing.add(read, |letter| Row::of(shard, letter)).await?;
+pub(crate) async fn list(args: &DeadLsArgs, output: &mut Output) -> Result<(), Failure> {
+    let list = &args.rows.list;
+    let ops = Ops::open(&list.ops)?;
+    let filter = filter(&args.filter, args.tenant.as_ref().map(ToString::to_string));
+    let limit = args.rows.limit;
+    let mut all = Rows { rows: Vec::new(), unreadable: 0, more: false };
+    for queue in ops.queues(list.queue.as_ref()).await? {
+        let mut cursor = None;
+        loop {
+            let room = limit.saturating_sub(all.rows.len());
+            if room == 0 {
+                all.more = true;
+                break;
+            }
+            let page = ops.dead_rows(&queue, &filter, cursor.as_deref(), room).await?;
+            all.unreadable += page.unreadable;
+            all.rows.extend(page.rows);
+            cursor = page.cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
     }
-    listing.tell_rest(&Notes::plain());
-    let rows = listing.rows;
-    match args.store.output {
-        Form::Json => output.json(&rows),
-        Form::Table => output.text(&table(&HEADING, rows.iter().map(Row::cells).collect())),
+    tell_rest(&all, limit);
+    match list.ops.output {
+        Form::Json => output.json(&all.rows),
+        Form::Table => output.text(&table(&HEADING, all.rows.iter().map(cells).collect())),
     }
 }
 
-impl Row {
-    fn of(shard: &ShardKeys, letter: &DeadRow) -> Self {
-        let DeadRow { handle, kept_until, ticket, record } = letter;
-        let (ticket, record) = (ticket.as_ref(), record.as_ref());
-        let identity: Option<&Identity> = letter.identity();
-        let failure = record.and_then(|record| record.failure);
-        let failure = failure.or_else(|| Some(ticket?.failure?.0));
-        let ended_at = record.map(|record| record.ended_at);
-        Self {
-            queue: shard.queue.to_string(),
-            shard: shard.shard,
-            id: identity.map(|identity| id_text(&identity.id)),
-            tenant: identity.map(|identity| identity.tenant.to_string()),
-            key: handle.key().to_string(),
-            handle: handle.to_string(),
-            generation: handle.generation().to_string(),
-            outcome: record.map(|record| record.outcome.word()),
-            last_failure: failure.map(LastFailure::of),
-            attempts: record.map(|it| it.attempts).or_else(|| Some(ticket?.attempts)),
-            lapses: record.map(|it| it.lapses).or_else(|| Some(ticket?.lapses)),
-            forgiven: record.map(|it| it.forgiven).or_else(|| Some(ticket?.forgiven)),
-            ended_at: ended_at.and_then(seconds),
-            kept_until: seconds(*kept_until),
-            times: [ended_at.map_or_else(String::new, utc), utc(*kept_until)],
-        }
-    }
-
-    fn cells(&self) -> Vec<String> {
-        let [ended, kept] = self.times.clone();
-        vec![
-            self.queue.clone(),
-            self.id.clone().unwrap_or_default(),
-            self.tenant.clone().unwrap_or_default(),
-            self.outcome.unwrap_or_default().to_owned(),
-            self.last_failure.as_ref().map_or_else(String::new, LastFailure::told),
-            count(self.attempts),
-            count(self.lapses),
-            ended,
-            kept,
-            self.key.clone(),
-            self.handle.clone(),
-        ]
+/// Shows one.
+pub(crate) async fn show(one: &OneArgs, output: &mut Output) -> Result<(), Failure> {
+    let letter = Ops::open(&one.ops)?.dead_letter(&one.queue, &identity(one)?).await?;
+    match one.ops.output {
+        Form::Json => output.json(&letter),
+        Form::Table => output.text(&facts(pairs(&letter))),
     }
 }
 
-impl LastFailure {
-    fn of(fault: Fault) -> Self {
-        Self { code: fault.code.word(), status: Some(fault.status).filter(|status| *status > 0) }
+/// Counts dead letters, and runs them again if that is confirmed.
+pub(crate) async fn redrive(args: &RedriveArgs, output: &mut Output) -> Result<(), Failure> {
+    let ops = Ops::open(&args.ops)?;
+    let own = (!args.ids.is_empty()).then(|| "default".to_owned());
+    let tenant = args.tenant.as_ref().map(ToString::to_string).or(own);
+    let ask = RedriveAsk {
+        filter: filter(&args.filter, tenant),
+        ids: args.ids.clone(),
+        all: args.all,
+        dry_run: true,
+        rate: Some(args.rate),
+        cursor: args.cursor.clone(),
+        ..RedriveAsk::default()
+    };
+    let counted = ops.redrive(&args.queue, &ask).await?;
+    if !args.yes {
+        show_redriven(&counted, args.ops.output, output)?;
+        output.finish()?;
+        if args.dry_run {
+            return Ok(());
+        }
+        let told = format!("nothing was changed: --yes runs these {} again", counted.matched);
+        return Err(Failure::Unconfirmed(told));
     }
+    let notes = Notes::plain();
+    notes.say(format!("holdfastctl: {} dead letters match", counted.matched));
+    let (count, as_of) = (Some(counted.matched), Some(counted.as_of));
+    let mut ask = RedriveAsk { dry_run: false, count, as_of, ..ask };
+    let mut all = Redriven { queue: counted.queue, as_of: counted.as_of, ..Redriven::default() };
+    loop {
+        let some = ops.redrive(&args.queue, &ask).await.inspect_err(|_| {
+            if let Some(cursor) = &ask.cursor {
+                notes.say(format!("holdfastctl: --cursor {cursor} goes on behind what is done"));
+            }
+        })?;
+        add(&mut all, &some);
+        ask.count = Some(counted.matched.saturating_sub(all.redriven));
+        ask.cursor.clone_from(&some.cursor);
+        if some.outcome != "more" {
+            break;
+        }
+        notes.say(format!("holdfastctl: {} of {} run again", all.redriven, counted.matched));
+    }
+    show_redriven(&all, args.ops.output, output)?;
+    match all.outcome.as_str() {
+        "done" => Ok(()),
+        _ => Err(Failure::Stopped {
+            reason: all.reason.unwrap_or_default(),
+            cursor: all.cursor.unwrap_or_default(),
+        }),
+    }
+}
 
-    fn told(&self) -> String {
-        match self.status {
-            Some(status) => format!("{} {status}", self.code),
-            None => self.code.to_owned(),
+fn add(all: &mut Redriven, some: &Redriven) {
+    all.outcome.clone_from(&some.outcome);
+    all.reason.clone_from(&some.reason);
+    all.cursor.clone_from(&some.cursor);
+    all.matched += some.matched;
+    all.redriven += some.redriven;
+    all.gone += some.gone;
+    all.bodyless += some.bodyless;
+    all.late += some.late;
+    all.not_dead += some.not_dead;
+    for (outcome, number) in &some.by_outcome {
+        *all.by_outcome.entry(outcome.clone()).or_default() += number;
+    }
+}
+
+fn show_redriven(done: &Redriven, form: Form, output: &mut Output) -> Result<(), Failure> {
+    if form == Form::Json {
+        return output.json(done);
+    }
+    let mut pairs = vec![
+        ("queue", done.queue.clone()),
+        ("outcome", done.outcome.clone()),
+        ("matched", done.matched.to_string()),
+    ];
+    let by = done.by_outcome.iter().map(|(outcome, number)| format!("{number} {outcome}"));
+    let by: Vec<String> = by.collect();
+    pairs.push(("by outcome", by.join(", ")));
+    if done.outcome != "counted" {
+        pairs.push(("redriven", done.redriven.to_string()));
+    }
+    for (name, number) in [
+        ("moved meanwhile", done.gone),
+        ("body lost", done.bodyless),
+        ("no time left", done.late),
+        ("no dead letter", done.not_dead),
+    ] {
+        if number > 0 {
+            pairs.push((name, number.to_string()));
         }
     }
+    output.text(&facts(pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()))
+}
+
+fn filter(args: &DeadFilterArgs, tenant: Option<String>) -> DeadFilter {
+    let seconds = |it: Option<std::time::Duration>| it.map(|it| it.as_secs());
+    DeadFilter {
+        tenant,
+        outcome: args.outcome.clone(),
+        failure: args.failure.clone(),
+        older_seconds: seconds(args.older),
+        younger_seconds: seconds(args.younger),
+    }
+}
+
+fn cells(row: &DeadRow) -> Vec<String> {
+    vec![
+        row.queue.clone(),
+        row.id.clone().unwrap_or_default(),
+        row.tenant.clone().unwrap_or_default(),
+        row.outcome.clone().unwrap_or_default(),
+        row.last_failure.as_ref().map_or_else(String::new, LastFailure::words),
+        count(row.attempts),
+        count(row.lapses),
+        row.ended_at.map_or_else(String::new, |at| utc(at.0)),
+        utc(row.kept_until.0),
+        row.key.clone(),
+        row.handle.clone(),
+    ]
+}
+
+fn pairs(letter: &DeadLetter) -> Vec<(String, String)> {
+    let row = &letter.row;
+    let body = if letter.has_body { "kept" } else { "MISSING: it cannot run again" };
+    let pairs = [
+        ("queue", Some(row.queue.clone())),
+        ("id", row.id.clone()),
+        ("tenant", row.tenant.clone()),
+        ("outcome", row.outcome.clone()),
+        ("last failure", row.last_failure.as_ref().map(LastFailure::words)),
+        ("gateway status", letter.gateway_status.map(|it| it.to_string())),
+        ("attempts", row.attempts.map(|it| it.to_string())),
+        ("lapses", row.lapses.map(|it| it.to_string())),
+        ("forgiven", row.forgiven.map(|it| it.to_string())),
+        ("submitted", Some(utc(letter.submitted_at.0))),
+        ("deadline", Some(utc(letter.deadline.0))),
+        ("time given", Some(span(letter.submitted_at.0, letter.deadline.0))),
+        ("ended", row.ended_at.map(|at| utc(at.0))),
+        ("kept until", Some(utc(row.kept_until.0))),
+        ("body", Some(format!("{} bytes, {body}", letter.body_bytes))),
+        ("generation", Some(row.generation.clone())),
+        ("previous", letter.previous.clone()),
+        ("shard", Some(row.shard.to_string())),
+        ("key", Some(row.key.clone())),
+        ("handle", Some(row.handle.clone())),
+    ];
+    pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use holdfast_core::model::{
-        Answer, FailureCode, Generation, Handle, Key, Outcome, QueueName, Record,
-    };
+    use holdfast_core::operate::Seconds;
 
     use super::*;
 
-    fn letter(record: Option<Record>) -> DeadRow {
-        let handle = Handle::new(1, Generation::from([3; 8]), Key::from([9; 16]));
-        DeadRow { handle, kept_until: 86_400_000, ticket: None, record }
-    }
-
-    fn record() -> Record {
-        let identity = Identity { tenant: "t".try_into().unwrap(), id: "i".try_into().unwrap() };
-        Record {
-            outcome: Outcome::GaveUp,
-            generation: Generation::from([3; 8]),
-            ended_at: 1_000,
-            attempts: 4,
-            lapses: 1,
-            forgiven: 0,
-            failure: Some(Fault { code: FailureCode::Status, status: 503 }),
-            status: 0,
-            identity: Some(identity),
-            answer: Answer::default(),
+    fn row(outcome: Option<&str>) -> DeadRow {
+        let failure = LastFailure { code: "status".to_owned(), status: Some(503), at: None };
+        DeadRow {
+            queue: "q".to_owned(),
+            shard: 0,
+            id: outcome.map(|_| "i".to_owned()),
+            tenant: outcome.map(|_| "t".to_owned()),
+            key: "09".repeat(16),
+            handle: "h".to_owned(),
+            generation: "g".to_owned(),
+            outcome: outcome.map(str::to_owned),
+            last_failure: outcome.map(|_| failure),
+            attempts: outcome.map(|_| 4),
+            lapses: outcome.map(|_| 1),
+            forgiven: None,
+            ended_at: outcome.map(|_| Seconds(1_000)),
+            kept_until: Seconds(86_400_000),
         }
     }
 
     #[test]
     fn a_dead_letter_is_shown_with_what_ended_it() {
-        let shard = ShardKeys::new(&QueueName::try_from("q").unwrap(), 0);
-        let row = Row::of(&shard, &letter(Some(record())));
+        let cells = cells(&row(Some("gave-up")));
         let expected = [
             "q",
             "i",
@@ -177,18 +259,28 @@ mod tests {
             "1970-01-01T00:00:01Z",
             "1970-01-02T00:00:00Z",
         ];
-        assert_eq!(row.cells()[..9], expected);
-        assert_eq!(
-            (row.key.as_str(), row.generation.as_str()),
-            (&*"09".repeat(16), "0303030303030303")
-        );
+        assert_eq!(cells[..9], expected);
     }
 
     #[test]
     fn a_dead_letter_of_which_nothing_is_left_is_still_shown() {
-        let shard = ShardKeys::new(&QueueName::try_from("q").unwrap(), 0);
-        let cells = Row::of(&shard, &letter(None)).cells();
+        let cells = cells(&row(None));
         assert_eq!(cells[..8], ["q", "", "", "", "", "", "", ""]);
         assert_eq!(cells[9], "09".repeat(16));
+    }
+
+    #[test]
+    fn what_several_calls_did_is_added_up() {
+        let some = Redriven {
+            outcome: "more".to_owned(),
+            redriven: 2,
+            by_outcome: [("gave-up".to_owned(), 2)].into(),
+            cursor: Some("c".to_owned()),
+            ..Redriven::default()
+        };
+        let mut all = Redriven::default();
+        add(&mut all, &some);
+        add(&mut all, &Redriven { outcome: "done".to_owned(), cursor: None, ..some });
+        assert_eq!((all.redriven, all.by_outcome["gave-up"], all.cursor), (4, 4, None));
     }
 }

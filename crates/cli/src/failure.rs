@@ -74,6 +74,17 @@ pub(crate) enum Failure {
         /// What went wrong.
         fault: String,
     },
+    /// Something that changes much was asked for, and not confirmed.
+    #[error("{0}")]
+    Unconfirmed(String),
+    /// Something stopped half-way.
+    #[error("stopped: {reason}; --cursor {cursor} goes on behind what is done")]
+    Stopped {
+        /// Why.
+        reason: String,
+        /// Where to go on.
+        cursor: String,
+    },
     /// There is no such thing.
     #[error("{0}")]
     Unknown(String),

@@ -7,7 +7,8 @@
 //!    writes to the terminal; `escape` makes foreign text harmless there.
 //! 3. Over HTTP, by `call`, `api` and `caller`: `one` (submit one body), `requests` (get, result, cancel), `ls`, and `file`, which
 //!    submits a file of OpenAI batch lines.
-//! 4. By Redis alone, by `store`: `queues`, `leases`, `dead`; `listing` reads page by page.
+//! 4. Operators' calls, by `ops`, which finds Redis by `store`: `single` (why, retry-now), `queues`, `leases`, `dead`,
+//!    `workers`. What they mean is the core's.
 //! 5. By neither: `keys`, `scripts`, `check`.
 
 mod api;
@@ -27,14 +28,17 @@ mod listing;
 mod ls;
 mod notes;
 mod one;
+mod ops;
 mod output;
 mod queues;
 mod reply;
 mod requests;
 mod scripts;
+mod single;
 mod store;
 mod table;
 mod time;
+mod workers;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -86,7 +90,9 @@ fn execute(command: Command, output: &mut Output) -> Result<(), Failure> {
 }
 
 async fn dispatch(command: Command, output: &mut Output) -> Result<(), Failure> {
-    use args::{DeadCommand, KeyCommand, LeaseCommand, QueueCommand, ScriptCommand};
+    use args::{
+        DeadCommand, KeyCommand, LeaseCommand, QueueCommand, ScriptCommand, WorkerCommand,
+    };
     match command {
         Command::Submit(args) => match &args.file {
             Some(path) => file::submit(path, &args, output).await,
@@ -101,8 +107,17 @@ async fn dispatch(command: Command, output: &mut Output) -> Result<(), Failure> 
         Command::Script(ScriptCommand::Ls(args)) => scripts::list(args.output, output),
         Command::Script(ScriptCommand::Show(args)) => scripts::show(&args.name, output),
         Command::Check(args) => check::run(&args, output),
+        Command::Why(args) => single::why(&args, output).await,
+        Command::RetryNow(args) => single::retry_now(&args, output).await,
         Command::Queue(QueueCommand::Ls(args)) => queues::list(&args, output).await,
+        Command::Queue(QueueCommand::Pause(args)) => queues::pause(&args, true, output).await,
+        Command::Queue(QueueCommand::Resume(args)) => queues::pause(&args, false, output).await,
+        Command::Queue(QueueCommand::Limit(args)) => queues::limit(&args, output).await,
         Command::Lease(LeaseCommand::Ls(args)) => leases::list(&args, output).await,
+        Command::Lease(LeaseCommand::Release(args)) => leases::release(&args, output).await,
+        Command::Worker(WorkerCommand::Ls(args)) => workers::list(&args, output).await,
         Command::Dead(DeadCommand::Ls(args)) => dead::list(&args, output).await,
+        Command::Dead(DeadCommand::Show(args)) => dead::show(&args, output).await,
+        Command::Dead(DeadCommand::Redrive(args)) => dead::redrive(&args, output).await,
     }
 }

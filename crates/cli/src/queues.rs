@@ -1,19 +1,13 @@
-//! `queue ls`: the registered queues, and what they hold over all shards.
+//! `queue`: what the queues hold; pause, resume and limit of one.
 
-use std::num::NonZeroU32;
+use holdfast_core::operate::{Counts, Overruled, QueueRow, span};
+use holdfast_core::script::Override;
 
-use holdfast_core::keys::ShardKeys;
-use holdfast_core::model::QueueName;
-use holdfast_core::script::{Depth, DepthReply};
-use serde::Serialize;
-use serde_json::Number;
-
-use crate::args::{Form, StoreArgs};
+use crate::args::{Form, LimitArgs, ListArgs, OverruleArgs};
 use crate::failure::Failure;
+use crate::ops::Ops;
 use crate::output::Output;
-use crate::store::Store;
-use crate::table::table;
-use crate::time::{seconds, span};
+use crate::table::{facts, table};
 
 const HEADING: [&str; 13] = [
     "QUEUE",
@@ -31,126 +25,123 @@ const HEADING: [&str; 13] = [
     "HEAD-SLACK",
 ];
 
-/// A queue over all its shards.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Row {
-    name: String,
-    shards: NonZeroU32,
-    requests: Requests,
-    bytes: u64,
-    paused: bool,
-    /// An operator's limit of what is in flight.
-    limit: Option<u64>,
-    head_age_seconds: Option<Number>,
-    head_slack_seconds: Option<Number>,
-    #[serde(skip)]
-    head: [String; 2],
-}
-
-/// How many are where.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-struct Requests {
-    pending: u64,
-    suspects: u64,
-    delayed: u64,
-    leased: u64,
-    finished: u64,
-    dead: u64,
-}
-
 /// Lists the queues.
-pub(crate) async fn list(args: &StoreArgs, output: &mut Output) -> Result<(), Failure> {
-    let store = Store::open(&args.redis)?;
-    let mut rows = Vec::new();
-    for (name, shards) in store.queues(args).await? {
-        let mut depths = Vec::new();
-        for shard in &ShardKeys::all(&name, shards.get()) {
-            depths.push(store.told(Depth { shard }.run(&store.redis).await)?);
-        }
-        rows.push(Row::of(&name, shards, &depths));
-    }
-    match args.output {
+pub(crate) async fn list(args: &ListArgs, output: &mut Output) -> Result<(), Failure> {
+    let rows = Ops::open(&args.ops)?.queue_rows(args.queue.as_ref()).await?;
+    match args.ops.output {
         Form::Json => output.json(&rows),
-        Form::Table => output.text(&table(&HEADING, rows.iter().map(Row::cells).collect())),
+        Form::Table => output.text(&table(&HEADING, rows.iter().map(cells).collect())),
     }
 }
 
-impl Row {
-    fn of(name: &QueueName, shards: NonZeroU32, depths: &[DepthReply]) -> Self {
-        let sum = |count: fn(&DepthReply) -> u64| depths.iter().map(count).sum::<u64>();
-        // The oldest of the heads, and the one whose deadline is next.
-        let oldest = depths.iter().filter_map(|it| Some((it.head_submitted?, it.now)));
-        let oldest = oldest.max_by_key(|(submitted, now)| now.saturating_sub(*submitted));
-        let next = depths.iter().filter_map(|it| Some((it.now, it.head_deadline?)));
-        let next = next.min_by_key(|(now, deadline)| deadline.saturating_sub(*now));
-        let between = |moments: Option<(u64, u64)>| {
-            moments.and_then(|(from, to)| seconds(to.saturating_sub(from)))
-        };
-        let shown = |moments: Option<(u64, u64)>| {
-            moments.map_or_else(String::new, |(from, to)| span(from, to))
-        };
-        Self {
-            name: name.to_string(),
-            shards,
-            requests: Requests {
-                pending: sum(|it| it.pending),
-                suspects: sum(|it| it.suspects),
-                delayed: sum(|it| it.delayed),
-                leased: sum(|it| it.leased),
-                finished: sum(|it| it.finished),
-                dead: sum(|it| it.dead),
-            },
-            bytes: sum(|it| it.bytes),
-            paused: depths.iter().any(|it| it.paused),
-            limit: depths.iter().find_map(|it| it.limit),
-            head_age_seconds: between(oldest),
-            head_slack_seconds: between(next),
-            head: [shown(oldest), shown(next)],
-        }
-    }
+/// Stops the claims of a queue, or lets them go on.
+pub(crate) async fn pause(
+    args: &OverruleArgs,
+    paused: bool,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    overrule(args, Override::Paused(paused), output).await
+}
 
-    fn cells(&self) -> Vec<String> {
-        let Requests { pending, suspects, delayed, leased, finished, dead } = self.requests;
-        let counts = [pending, suspects, delayed, leased, finished, dead, self.bytes];
-        let mut cells = vec![self.name.clone(), self.shards.to_string()];
-        cells.extend(counts.map(|count| count.to_string()));
-        cells.push(if self.paused { "yes" } else { "no" }.to_owned());
-        cells.push(self.limit.map_or_else(String::new, |limit| limit.to_string()));
-        cells.extend(self.head.clone());
-        cells
+/// Limits how many of a queue are in flight.
+pub(crate) async fn limit(args: &LimitArgs, output: &mut Output) -> Result<(), Failure> {
+    overrule(&args.overrule, Override::Limit(args.in_flight), output).await
+}
+
+async fn overrule(args: &OverruleArgs, word: Override, output: &mut Output) -> Result<(), Failure> {
+    let ops = Ops::open(&args.ops)?;
+    let done = ops.overrule(&args.queue, word, (args.version, args.dry_run)).await?;
+    match args.ops.output {
+        Form::Json => output.json(&done),
+        Form::Table => output.text(&facts(pairs(&done))),
     }
+}
+
+fn pairs(done: &Overruled) -> Vec<(String, String)> {
+    let paused = |it: &Overruled, after: bool| {
+        let said = if after { it.after.paused } else { it.before.paused };
+        format!("{} (version {})", if said.value { "yes" } else { "no" }, said.version)
+    };
+    let limit = |it: &Overruled, after: bool| {
+        let said = if after { it.after.limit } else { it.before.limit };
+        let value =
+            said.value.map_or_else(|| "as the settings say".to_owned(), |it| it.to_string());
+        format!("{value} (version {})", said.version)
+    };
+    let changes = |before: String, after: String| {
+        if before == after { after } else { format!("{before} -> {after}") }
+    };
+    let pairs = [
+        ("queue", done.queue.clone()),
+        ("action", done.action.clone()),
+        ("outcome", done.outcome.clone()),
+        ("paused", changes(paused(done, false), paused(done, true))),
+        ("limit", changes(limit(done, false), limit(done, true))),
+        ("shards changed", done.shards_changed.to_string()),
+        ("pending", done.pending.to_string()),
+        ("leased", done.leased.to_string()),
+    ];
+    pairs.map(|(name, value)| (name.to_owned(), value)).to_vec()
+}
+
+fn cells(row: &QueueRow) -> Vec<String> {
+    let Counts { pending, suspects, delayed, leased, finished, dead } = row.requests;
+    let counts = [pending, suspects, delayed, leased, finished, dead, row.bytes];
+    let mut cells = vec![row.name.clone(), row.shards.to_string()];
+    cells.extend(counts.map(|count| count.to_string()));
+    cells.push(if row.paused { "yes" } else { "no" }.to_owned());
+    cells.push(row.limit.map_or_else(String::new, |limit| limit.to_string()));
+    let head = [row.head_age_seconds, row.head_slack_seconds];
+    cells.extend(head.map(|it| it.map_or_else(String::new, |it| span(0, it.0))));
+    cells
 }
 
 #[cfg(test)]
 mod tests {
+    use holdfast_core::operate::{Overrides, Said, Seconds};
+
     use super::*;
 
-    #[test]
-    fn a_queue_is_the_sum_of_its_shards_with_the_head_that_matters() {
-        let one = DepthReply {
-            pending: 2,
+    fn row() -> QueueRow {
+        let requests = Counts { pending: 5, dead: 1, ..Counts::default() };
+        QueueRow {
+            name: "q".to_owned(),
+            shards: 2,
+            requests,
             bytes: 100,
-            now: 10_000,
-            head_submitted: Some(8_000),
-            head_deadline: Some(70_000),
-            ..DepthReply::default()
-        };
-        let other = DepthReply {
-            pending: 3,
-            dead: 1,
             paused: true,
             limit: Some(8),
-            now: 10_500,
-            head_submitted: Some(1_000),
-            head_deadline: Some(90_000),
-            ..DepthReply::default()
-        };
-        let name = QueueName::try_from("q").unwrap();
-        let row = Row::of(&name, NonZeroU32::new(2).unwrap(), &[one, other]);
+            overrides: Overrides::default(),
+            head_age_seconds: Some(Seconds(9_500)),
+            head_slack_seconds: Some(Seconds(60_000)),
+        }
+    }
+
+    #[test]
+    fn a_queue_is_a_row_with_what_is_not_there_left_empty() {
         let expected = ["q", "2", "5", "0", "0", "0", "0", "1", "100", "yes", "8", "9.5s", "1m00s"];
-        assert_eq!(row.cells(), expected);
-        assert_eq!(row.head_slack_seconds, Some(60.into()));
-        let empty = Row::of(&name, NonZeroU32::MIN, &[DepthReply::default()]);
-        assert_eq!(empty.cells()[9..], ["no", "", "", ""]);
+        assert_eq!(cells(&row()), expected);
+        let idle =
+            QueueRow { limit: None, head_age_seconds: None, head_slack_seconds: None, ..row() };
+        assert_eq!(cells(&QueueRow { paused: false, ..idle })[9..], ["no", "", "", ""]);
+    }
+
+    #[test]
+    fn what_changes_is_shown_as_it_was_and_as_it_is() {
+        let before = Overrides::default();
+        let after = Overrides { paused: Said { value: true, version: 1 }, ..before };
+        let done = Overruled {
+            queue: "q".to_owned(),
+            action: "pause".to_owned(),
+            outcome: "set".to_owned(),
+            before,
+            after,
+            shards_changed: 1,
+            pending: 7,
+            leased: 2,
+        };
+        let pairs = pairs(&done);
+        assert_eq!(pairs[3].1, "no (version 0) -> yes (version 1)");
+        assert_eq!(pairs[4].1, "as the settings say (version 0)");
     }
 }

@@ -1,17 +1,13 @@
 //! Redis, where there is no producer to ask.
 
-use std::collections::BTreeMap;
-use std::num::NonZeroU32;
-
-use holdfast_core::keys::ShardKeys;
-use holdfast_core::model::{QueueName, RequestId};
+use holdfast_core::model::QueueName;
+use holdfast_core::operate::{self, ActError, Queue};
 use holdfast_core::redis::Options;
-use holdfast_core::script::registered_queues;
 use holdfast_core::{Redis, StoreError};
 use holdfast_runtime::settings::RedisSettings;
 use holdfast_runtime::{Environment, Problems, Settings, frame};
 
-use crate::args::{RedisArgs, StoreArgs};
+use crate::args::RedisArgs;
 use crate::failure::Failure;
 
 /// Redis, and how it may be called in front of people.
@@ -31,23 +27,29 @@ impl Store {
     }
 
     /// The queues that are registered, or the one that is asked for.
-    pub(crate) async fn queues(
-        &self,
-        args: &StoreArgs,
-    ) -> Result<BTreeMap<QueueName, NonZeroU32>, Failure> {
-        let mut queues = self.told(registered_queues(&self.redis).await)?;
-        let Some(only) = &args.queue else { return Ok(queues) };
-        queues.retain(|name, _| name == only);
-        if queues.is_empty() {
-            return Err(Failure::Unknown(format!("no queue {only} is registered")));
+    pub(crate) async fn queues(&self, only: Option<&QueueName>) -> Result<Vec<Queue>, Failure> {
+        let queues = self.told(operate::queues(&self.redis).await)?;
+        let Some(only) = only else { return Ok(queues) };
+        let found: Vec<Queue> = queues.into_iter().filter(|queue| queue.name == *only).collect();
+        match found.is_empty() {
+            true => Err(Failure::Unknown(format!("no queue {only} is registered"))),
+            false => Ok(found),
         }
-        Ok(queues)
     }
 
-    /// Every shard of these queues.
-    pub(crate) async fn shards(&self, args: &StoreArgs) -> Result<Vec<ShardKeys>, Failure> {
-        let queues = self.queues(args).await?;
-        Ok(queues.iter().flat_map(|(name, shards)| ShardKeys::all(name, shards.get())).collect())
+    /// One queue by its name.
+    pub(crate) async fn queue(&self, name: &QueueName) -> Result<Queue, Failure> {
+        let found = self.queues(Some(name)).await?.into_iter().next();
+        found.ok_or_else(|| Failure::Unknown(format!("no queue {name} is registered")))
+    }
+
+    /// What an action did, or why it did nothing.
+    pub(crate) fn acted<T>(&self, done: Result<T, ActError>) -> Result<T, Failure> {
+        match done {
+            Ok(done) => Ok(done),
+            Err(ActError::Store(err)) => self.told(Err(err)),
+            Err(err) => Err(Failure::Unknown(err.to_string())),
+        }
     }
 
     /// An answer, or why there is none: without Redis' own words, which may quote what was sent.
@@ -80,14 +82,6 @@ fn settings(args: &RedisArgs) -> Result<RedisSettings, Problems> {
 /// A text as TOML wants it: like JSON, but for the one letter that only JSON takes as it is.
 fn toml_text(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
-}
-
-/// An id as text. Ids of ours are clean; those that were adopted may hold anything.
-pub(crate) fn id_text(id: &RequestId) -> String {
-    match std::str::from_utf8(id.as_bytes()) {
-        Ok(text) => text.to_owned(),
-        Err(_) => id.to_string(),
-    }
 }
 
 #[cfg(test)]
@@ -123,13 +117,5 @@ mod tests {
                 Settings::load(&written, &Environment::default()).unwrap_err().to_string();
             assert!(!message.contains("TOML"), "{text:?}: {message}");
         }
-    }
-
-    #[test]
-    fn an_adopted_id_is_text_where_it_can_be() {
-        let id =
-            |bytes: &'static [u8]| RequestId::try_from(bytes::Bytes::from_static(bytes)).unwrap();
-        assert_eq!(id_text(&id("é\n".as_bytes())), "é\n");
-        assert_eq!(id_text(&id(b"a\xff")), "a\\xff");
     }
 }

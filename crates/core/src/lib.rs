@@ -6,15 +6,19 @@
 //! 2. [`keys`]: where it lies.
 //! 3. [`script`]: every move between homes, each a Lua file with a typed call.
 //! 4. [`redis`]: the client below, which never sends a call twice.
+//! 5. [`inspect`] and [`operate`]: what people see, and what operators do; [`doctor`] looks whether all is well.
 //!
 //! Nothing here speaks HTTP, handles a signal or reads a setting.
 
 pub mod clock;
+pub mod doctor;
 pub mod error;
 pub mod inspect;
 pub mod keys;
 pub mod metrics;
 pub mod model;
+pub mod operate;
+mod plain;
 pub mod redis;
 pub mod script;
 

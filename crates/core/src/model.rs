@@ -9,7 +9,7 @@ mod wire;
 
 pub use handle::{Fence, Generation, Handle, Key, Session};
 pub use names::{Identity, InvalidName, Place, QueueName, RequestId, TenantName, share};
-pub use record::{Answer, Failure, FailureCode, Outcome, Record};
+pub use record::{Answer, Failure, FailureCode, Outcome, Record, RecordHead};
 pub use request::{Envelope, Request};
 pub use ticket::{Digest, Draft, Previous, Settled, Ticket};
 

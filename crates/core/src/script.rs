@@ -3,8 +3,10 @@
 //! A script is a value whose type says how many keys, head arguments and columns a row it takes; a test holds that against
 //! the script's own header. Answers are words, read into an enum a script.
 
+mod audit;
 mod cancel;
 mod claim;
+mod commands;
 mod depth;
 mod expire;
 mod overrule;
@@ -26,8 +28,10 @@ use std::{sync::OnceLock, time::Instant};
 use bytes::Bytes;
 use fred::{types::Value, util::sha1_hash};
 
+pub use audit::{Audit, Kept, Paper};
 pub use cancel::{Cancel, CancelReply};
 pub use claim::{Claim, ClaimReply, Claimed, Lease};
+pub(crate) use commands::commands;
 pub use depth::{Depth, DepthReply};
 pub use expire::Expire;
 pub use overrule::{Override, Overrule, OverruleMode, OverruleReply};
@@ -245,6 +249,7 @@ pub fn all() -> Vec<Listing> {
         register::REGISTER.listing(),
         ring::RING.listing(),
         depth::DEPTH.listing(),
+        audit::AUDIT.listing(),
     ]
 }
 

@@ -96,7 +96,7 @@ fn ways(script: &str) -> &'static [(At, How)] {
         "promote" => PROMOTE,
         "expire" => EXPIRE,
         "sweep" => SWEEP,
-        "read" => READ,
+        "read" | "audit" => READ,
         "policy" => POLICY,
         "overrule" => OVERRULE,
         "register" => REGISTER,

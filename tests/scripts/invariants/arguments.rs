@@ -42,6 +42,7 @@ fn nonsense(script: &Listing) -> Vec<Vec<&'static [u8]>> {
         "expire" => vec![vec![b"0"], vec![b"129"]],
         "sweep" => vec![vec![b"0", b"5"], vec![b"129", b"5"], vec![b"1", b"0"]],
         "read" => vec![vec![b"1", b"1", b"short"]],
+        "audit" => vec![vec![b"short"]],
         "policy" => vec![vec![b"x", b"1"], vec![b"1", b"1", b"field"]],
         "overrule" => vec![
             vec![b"speed", b"take", b"1", b"", b""],
@@ -151,6 +152,7 @@ fn rows_of(script: &Listing, rows: usize) -> Vec<Vec<u8>> {
         "reclaim" => (vec![b"1".into()], Box::new(|at| vec![name(at), name(at)])),
         "promote" => (vec![b"1".into()], Box::new(|at| vec![name(at), b"5".into()])),
         "read" => (vec![b"0".into(), b"0".into()], Box::new(|at| vec![short(at)])),
+        "audit" => (vec![], Box::new(|at| vec![short(at)])),
         new => panic!("{new}: say here what a row of it is"),
     };
     assert_eq!((head.len(), row(0).len()), (script.head, script.row), "{}", script.name);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_core::{
     model::{Handle, Session},
-    script::{Cancel, MAX_ITEMS, Read, Renew, SettleItem, SettleKind, SettleReply},
+    script::{Audit, Cancel, MAX_ITEMS, Read, Renew, SettleItem, SettleKind, SettleReply},
 };
 
 use crate::fixture::{
@@ -136,6 +136,8 @@ async fn costs(size: &Size) -> Cost {
     let keys: Vec<_> = taken.iter().map(Handle::key).collect();
     let read = Read { shard: &shard.keys, keys: &keys, whole: true, tick: true };
     count("read", read.run(&shard.redis).await.unwrap().len()).await;
+    let audit = Audit { shard: &shard.keys, keys: &keys };
+    count("audit", audit.run(&shard.redis).await.unwrap().len()).await;
     let items: Vec<_> =
         dead[..256].iter().map(|it| (*it, holdfast_core::model::Generation::random())).collect();
     let redrive =

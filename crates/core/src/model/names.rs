@@ -71,6 +71,13 @@ impl RequestId {
     }
 }
 
+impl RequestId {
+    /// The id as text, where it is some; else with its bytes escaped.
+    pub fn text(&self) -> String {
+        std::str::from_utf8(&self.0).map_or_else(|_| self.to_string(), str::to_owned)
+    }
+}
+
 impl TryFrom<Bytes> for RequestId {
     type Error = Undecodable;
 
@@ -203,6 +210,14 @@ mod tests {
         assert_eq!((0..7).map(|shard| share(100, shard, shards)).sum::<u64>(), 100);
         assert_eq!(share(100, 0, shards), 15);
         assert_eq!(share(100, 6, shards), 14);
+    }
+
+    #[test]
+    fn an_adopted_id_is_text_where_it_can_be() {
+        let text =
+            |bytes: &'static [u8]| RequestId::try_from(Bytes::from_static(bytes)).unwrap().text();
+        assert_eq!(text("é\n".as_bytes()), "é\n");
+        assert_eq!(text(b"a\xff"), "a\\xff");
     }
 
     #[test]

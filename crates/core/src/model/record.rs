@@ -212,6 +212,21 @@ impl Answer {
     }
 }
 
+/// How a generation ended, without its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHead {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Which submission ended.
+    pub generation: Generation,
+    /// When, in ms of the Redis clock.
+    pub ended_at: u64,
+    /// The last failure before the end, if any.
+    pub failure: Option<Failure>,
+    /// The gateway's status; 0 without an answer.
+    pub status: u16,
+}
+
 /// A value of the `result` hash.
 ///
 /// Layout: version ‖ outcome ‖ generation ‖ ended_at u64 ms ‖ attempts u32 ‖ lapses u16 ‖ forgiven u16 ‖ last failure
@@ -269,6 +284,21 @@ impl Record {
             identity,
             answer,
         })
+    }
+
+    /// What stands before the names, from the first bytes of a record.
+    pub fn head(packed: &[u8]) -> Option<RecordHead> {
+        let fixed = Bytes::copy_from_slice(packed.get(..31)?);
+        let mut reader = Reader::new("record", fixed);
+        if reader.u8().ok()? != VERSION {
+            return None;
+        }
+        let outcome = Outcome::from_number(reader.u8().ok()?.into())?;
+        let generation = Generation::from(reader.array::<8>().ok()?);
+        let ended_at = reader.u64().ok()?;
+        let _counts = reader.bytes(8).ok()?;
+        let failure = Failure::unpack(reader.u8().ok()?, reader.u16().ok()?);
+        Some(RecordHead { outcome, generation, ended_at, failure, status: reader.u16().ok()? })
     }
 
     /// Outcome and end alone, from the first bytes of a record.

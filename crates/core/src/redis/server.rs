@@ -27,6 +27,12 @@ pub struct ServerReport {
     pub append_only: Option<bool>,
     /// Whether it is a primary.
     pub primary: Option<bool>,
+    /// Bytes in use, and `maxmemory`; 0: none is set.
+    pub memory: Option<(u64, u64)>,
+    /// Whether the last write of the append-only file succeeded.
+    pub append_written: Option<bool>,
+    /// Whether it was a replica once and took its primary's place.
+    pub promoted: Option<bool>,
 }
 
 /// Something about the server that an operator must know.
@@ -126,12 +132,16 @@ impl ServerReport {
             let mut parts = version.split('.').map(str::parse);
             Some((parts.next()?.ok()?, parts.next()?.ok()?))
         });
+        let number = |name: &str| fields.get(name)?.parse::<u64>().ok();
         Self {
             kind,
             version,
             policy: fields.get("maxmemory_policy").map(|policy| (*policy).to_owned()),
             append_only: fields.get("aof_enabled").map(|flag| *flag == "1"),
             primary: fields.get("role").map(|role| *role == "master"),
+            memory: number("used_memory").zip(number("maxmemory")),
+            append_written: fields.get("aof_last_write_status").map(|status| *status == "ok"),
+            promoted: fields.get("second_repl_offset").map(|offset| *offset != "-1"),
         }
     }
 

@@ -1,0 +1,103 @@
+//! What operators see and do, once for all who offer it: the operators' listener and `holdfastctl --redis`.
+//!
+//! # Reading order
+//!
+//! 1. `queue`, `time`: a queue over its shards; times as people read them.
+//! 2. `why`: where one request is, in a sentence, and what would help.
+//! 3. `lists`: queues, leases, workers.
+//! 4. `overrule` and `single`: pause, limit, retry-now, release.
+//! 5. `dead`: dead letters, and running them again.
+//! 6. `audit`: the line that each action leaves.
+//!
+//! What is told here is told as it was seen: nothing is decided by it but what the scripts check again.
+
+mod audit;
+mod dead;
+mod lists;
+mod overrule;
+mod queue;
+mod single;
+mod time;
+mod why;
+
+pub use audit::Audit;
+pub use dead::{
+    DeadFilter, DeadLetter, DeadPage, DeadRow, FilterFault, RedriveAsk, Redriven, count,
+    dead_letter, dead_rows, redrive,
+};
+pub use lists::{
+    Counts, LastFailure, LeaseRow, QueueRow, Rows, WorkerRow, lease_rows, queue_rows, worker_rows,
+};
+pub(crate) use overrule::read as shard_overrides;
+pub use overrule::{Overrides, Overruled, Said, carry_on, overrides, overrule};
+pub use queue::{Queue, queues};
+pub use single::{Acted, Target, release, retry_now};
+pub use time::{Seconds, span, utc};
+pub(crate) use why::WORKER_SEEN;
+pub use why::{Hold, LeaseSeen, Line, Why, why};
+
+use crate::StoreError;
+
+/// Why an operator's action was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum ActError {
+    /// Redis said no, or nothing.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Somebody else's word came first.
+    #[error("somebody was faster: the override has version {version} now")]
+    Overtaken {
+        /// The version that counts.
+        version: u64,
+    },
+    /// A limit that would leave a shard nothing.
+    #[error(
+        "a limit must be at least {least}, the number of shards; to stop claims, pause the queue"
+    )]
+    TooSmall {
+        /// The least that there is.
+        least: u64,
+    },
+    /// Nothing is kept under this id.
+    #[error("nothing is kept under this id")]
+    Unknown,
+    /// It is somewhere else than the action needs.
+    #[error("{0}")]
+    Elsewhere(String),
+    /// What is asked for cannot be meant.
+    #[error(transparent)]
+    Filter(#[from] FilterFault),
+}
+
+impl ActError {
+    /// One word for it, for audit lines.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Store(_) => "failed",
+            Self::Overtaken { .. } => "overtaken",
+            Self::TooSmall { .. } | Self::Filter(_) => "refused",
+            Self::Unknown => "unknown-request",
+            Self::Elsewhere(_) => "not-applicable",
+        }
+    }
+}
+
+/// How often a call is sent whose answer was lost: every script is repeatable.
+const TRIES: usize = 3;
+
+/// Sends a call again while its outcome is open. Says whether a copy before the last stayed unanswered.
+async fn patiently<T>(
+    mut call: impl AsyncFnMut() -> Result<T, StoreError>,
+) -> Result<(T, bool), StoreError> {
+    let mut tries = 1;
+    loop {
+        match call().await {
+            Ok(answer) => return Ok((answer, tries > 1)),
+            Err(err @ StoreError::Unanswered { .. }) if tries < TRIES => {
+                tracing::debug!(error = %crate::Chain(&err), "asked again");
+                tries += 1;
+            }
+            Err(err) => return Err(err),
+        }
+    }
+}

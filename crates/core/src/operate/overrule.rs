@@ -1,0 +1,199 @@
+//! Pause, resume and limit of a whole queue: decided in shard 0 by compare-and-set, then taken by the others.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ActError, Queue, patiently};
+use crate::{
+    Redis, StoreError,
+    keys::ShardKeys,
+    plain,
+    script::{Depth, Override, Overrule, OverruleMode, OverruleReply},
+};
+
+/// An override as a shard has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said<T> {
+    /// What it says.
+    pub value: T,
+    /// Its version; 0: nobody has ever said anything.
+    pub version: u64,
+}
+
+/// What operators say of a queue over its settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overrides {
+    /// Whether its claims are stopped.
+    pub paused: Said<bool>,
+    /// How many may be in flight over all workers; none: as the settings say.
+    pub limit: Said<Option<u64>>,
+}
+
+/// What was said, and what it meets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overruled {
+    /// The queue.
+    pub queue: String,
+    /// `pause`, `resume` or `limit`.
+    pub action: String,
+    /// `set`, `already`, or `dry-run`: nothing was written.
+    pub outcome: String,
+    /// As it was.
+    pub before: Overrides,
+    /// As it is now; of a dry run as it would be.
+    pub after: Overrides,
+    /// How many shards took it just now.
+    pub shards_changed: u32,
+    /// How many could be claimed.
+    pub pending: u64,
+    /// How many are with workers. A pause lets them end.
+    pub leased: u64,
+}
+
+/// What operators have said of a queue: the word of shard 0.
+pub async fn overrides(redis: &Redis, queue: &Queue) -> Result<Overrides, StoreError> {
+    read(redis, &ShardKeys::new(&queue.name, 0)).await
+}
+
+/// What a shard has heard.
+pub(crate) async fn read(redis: &Redis, shard: &ShardKeys) -> Result<Overrides, StoreError> {
+    let names = ["paused", "paused_version", "limit_total", "limit_version"];
+    let names = names.map(Into::into).to_vec();
+    let values = plain::named_fields(redis, "overrides", &shard.meta, names).await?;
+    let number = |at: usize| plain::digits(values.get(at).and_then(Option::as_ref));
+    Ok(Overrides {
+        paused: Said { value: number(0) == Some(1), version: number(1).unwrap_or(0) },
+        limit: Said { value: number(2), version: number(3).unwrap_or(0) },
+    })
+}
+
+/// Says it to the whole queue. `seen`: the version that the operator knows; none: the one that is there now.
+///
+/// What is there already is spread again, so that a shard which missed it hears of it.
+pub async fn overrule(
+    redis: &Redis,
+    queue: &Queue,
+    word: Override,
+    seen: Option<u64>,
+    dry_run: bool,
+) -> Result<Overruled, ActError> {
+    let shards = queue.keys();
+    let before = overrides(redis, queue).await?;
+    let (held, is_said) = match word {
+        Override::Paused(paused) => (before.paused.version, before.paused.value == paused),
+        Override::Limit(limit) => (before.limit.version, before.limit.value == limit),
+    };
+    if let Override::Limit(Some(limit)) = word
+        && limit < u64::from(queue.shards.get())
+    {
+        return Err(ActError::TooSmall { least: queue.shards.get().into() });
+    }
+    if seen.is_some_and(|seen| seen != held) {
+        return Err(ActError::Overtaken { version: held });
+    }
+    let mut report = Overruled {
+        queue: queue.name.to_string(),
+        action: action(word).to_owned(),
+        outcome: if is_said { "already" } else { "set" }.to_owned(),
+        before,
+        after: before,
+        shards_changed: 0,
+        pending: 0,
+        leased: 0,
+    };
+    for shard in &shards {
+        let depth = Depth { shard }.run(redis).await?;
+        report.pending += depth.pending + depth.suspects;
+        report.leased += depth.leased;
+    }
+    if dry_run {
+        report.outcome = "dry-run".to_owned();
+        report.after = with(before, word, if is_said { held } else { held + 1 });
+        return Ok(report);
+    }
+    let version =
+        if is_said { held } else { decide(redis, queue, word, held, &mut report).await? };
+    // Nobody ever said anything, and that is what is wanted.
+    if version > 0 {
+        report.shards_changed += spread(redis, queue, word, version).await?;
+    }
+    report.after = with(before, word, version);
+    Ok(report)
+}
+
+/// Has shard 0 decide; gives the version that it has then.
+async fn decide(
+    redis: &Redis,
+    queue: &Queue,
+    word: Override,
+    seen: u64,
+    report: &mut Overruled,
+) -> Result<u64, ActError> {
+    let first = ShardKeys::new(&queue.name, 0);
+    let mode = OverruleMode::Decide;
+    let call = Overrule { shard: &first, shards: queue.shards, word, mode, version: seen };
+    match patiently(async || call.run(redis).await).await?.0 {
+        OverruleReply::Set(version) | OverruleReply::Already(version) => {
+            report.shards_changed += 1;
+            Ok(version)
+        }
+        OverruleReply::Newer(version) => Err(ActError::Overtaken { version }),
+    }
+}
+
+/// Has the other shards take what shard 0 says. Gives how many had not heard of it.
+async fn spread(
+    redis: &Redis,
+    queue: &Queue,
+    word: Override,
+    version: u64,
+) -> Result<u32, StoreError> {
+    let mut changed = 0;
+    for shard in queue.keys().iter().skip(1) {
+        let mode = OverruleMode::Take;
+        let call = Overrule { shard, shards: queue.shards, word, mode, version };
+        let (reply, _) = patiently(async || call.run(redis).await).await?;
+        changed += u32::from(matches!(reply, OverruleReply::Set(_)));
+    }
+    Ok(changed)
+}
+
+/// Carries on what shard 0 says to the shards that have not heard of it: whoever spread it may have died half-way.
+/// Gives how many words were taken.
+pub async fn carry_on(redis: &Redis, queue: &Queue) -> Result<u32, StoreError> {
+    if queue.shards.get() == 1 {
+        return Ok(0);
+    }
+    let said = overrides(redis, queue).await?;
+    let mut changed = 0;
+    for shard in queue.keys().iter().skip(1) {
+        let heard = read(redis, shard).await?;
+        let words = [
+            (said.paused.version, heard.paused.version, Override::Paused(said.paused.value)),
+            (said.limit.version, heard.limit.version, Override::Limit(said.limit.value)),
+        ];
+        for (version, heard, word) in words {
+            if heard < version {
+                let mode = OverruleMode::Take;
+                let call = Overrule { shard, shards: queue.shards, word, mode, version };
+                changed += u32::from(matches!(call.run(redis).await?, OverruleReply::Set(_)));
+            }
+        }
+    }
+    Ok(changed)
+}
+
+fn action(word: Override) -> &'static str {
+    match word {
+        Override::Paused(true) => "pause",
+        Override::Paused(false) => "resume",
+        Override::Limit(_) => "limit",
+    }
+}
+
+fn with(mut overrides: Overrides, word: Override, version: u64) -> Overrides {
+    match word {
+        Override::Paused(value) => overrides.paused = Said { value, version },
+        Override::Limit(value) => overrides.limit = Said { value, version },
+    }
+    overrides
+}

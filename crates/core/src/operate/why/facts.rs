@@ -1,0 +1,215 @@
+//! Everything that a sentence may be about, read beside the scripts, one bounded look each.
+
+use bytes::Bytes;
+use fred::types::Value;
+use serde::Deserialize;
+
+use super::{Line, Queue};
+use crate::{
+    Redis, StoreError,
+    keys::ShardKeys,
+    model::{Fence, Handle, Home, Identity, Key, QueueName},
+    operate::single::{is_of, look},
+    plain,
+    script::{Depth, Found, WorkerRow, registered_workers},
+};
+
+/// How the reads are called in errors.
+const CALL: &str = "why";
+
+/// A worker says once a minute that it is there; after this it is not.
+pub(crate) const WORKER_SEEN: u64 = 150_000;
+
+/// The rate of a shard is that of its last minute.
+const MINUTE: u64 = 60_000;
+
+/// The longest estimate that is worth telling, in seconds: a day.
+const LONGEST: u64 = 86_400;
+
+/// What an operator or the settings limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Limit {
+    /// This shard's part.
+    pub(super) share: u64,
+    /// The whole, where an operator said it; none: the settings did.
+    pub(super) of_operator: Option<u64>,
+}
+
+/// What was seen of one request and its shard.
+pub(super) struct Facts {
+    pub(super) queue: QueueName,
+    pub(super) tenant: String,
+    pub(super) id: String,
+    pub(super) key: Key,
+    /// The server's time, in ms.
+    pub(super) now: u64,
+    /// The ticket that can be read, with its home.
+    pub(super) found: Option<Found>,
+    pub(super) has_ticket: bool,
+    pub(super) has_request: bool,
+    pub(super) has_result: bool,
+    pub(super) paused: bool,
+    pub(super) limit: Option<Limit>,
+    pub(super) leased: u64,
+    /// Pending and suspects.
+    pub(super) waiting: u64,
+    pub(super) ahead: u64,
+    /// Whether another suspect of the shard is leased.
+    pub(super) suspect_runs: bool,
+    pub(super) ended_last_minute: u64,
+    /// The workers of the registry.
+    pub(super) workers: Vec<WorkerRow>,
+    /// Whether one that is there has ever asked this shard for work.
+    pub(super) is_served: bool,
+    /// When somebody last renewed or reclaimed here; 0: never.
+    pub(super) beat: u64,
+}
+
+/// What matters of a worker's row.
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+/// What a worker calls itself; all that it says where that is not to be read.
+pub(in crate::operate) fn worker_name(text: &str) -> String {
+    serde_json::from_str::<Named>(text).map_or_else(|_| text.to_owned(), |named| named.name)
+}
+
+impl Facts {
+    /// Looks at everything; the request itself first.
+    pub(super) async fn gather(
+        redis: &Redis,
+        queue: &Queue,
+        identity: &Identity,
+    ) -> Result<Self, StoreError> {
+        let (shard, key) = queue.place(identity);
+        let found = look(redis, &shard, key).await?.filter(|found| is_of(found, identity));
+        let depth = Depth { shard: &shard }.run(redis).await?;
+        let there = async |hash: &str| {
+            Ok::<_, StoreError>(plain::length(redis, CALL, hash, key).await? > 0)
+        };
+        let is_known = found.is_some();
+        // Under the key of another's request lies nothing of this one.
+        let is_others = !is_known && look(redis, &shard, key).await?.is_some();
+        let (has_ticket, has_request, has_result) = if is_others {
+            (false, false, false)
+        } else {
+            (there(&shard.ticket).await?, there(&shard.request).await?, there(&shard.result).await?)
+        };
+        let mut facts = Self {
+            queue: queue.name.clone(),
+            tenant: identity.tenant.to_string(),
+            id: identity.id.to_string(),
+            key,
+            now: found.as_ref().map_or(depth.now, |found| found.now),
+            found,
+            has_ticket,
+            has_request,
+            has_result,
+            paused: depth.paused,
+            limit: None,
+            leased: depth.leased,
+            waiting: depth.pending + depth.suspects,
+            ahead: 0,
+            suspect_runs: false,
+            ended_last_minute: 0,
+            workers: registered_workers(redis).await?,
+            is_served: false,
+            beat: 0,
+        };
+        facts.look_around(redis, &shard).await?;
+        Ok(facts)
+    }
+
+    /// What is seen of the shard.
+    async fn look_around(&mut self, redis: &Redis, shard: &ShardKeys) -> Result<(), StoreError> {
+        let names =
+            ["limit", "limit_total", "in_flight", "suspect", "retention", "dead_retention", "beat"];
+        let names = names.map(Value::from).to_vec();
+        let meta = plain::named_fields(redis, CALL, &shard.meta, names).await?;
+        let kept = |at: usize| meta.get(at).and_then(Option::as_ref);
+        let number = |at: usize| plain::digits(kept(at));
+        self.limit = number(0).or(number(2)).map(|share| Limit { share, of_operator: number(1) });
+        self.beat = number(6).unwrap_or(0);
+        if let Some(suspect) = kept(3) {
+            let is_own =
+                Fence::split_member(suspect).is_some_and(|(_, handle)| self.is_own(handle));
+            let lease = plain::score(redis, CALL, &shard.leased, suspect.clone()).await?;
+            self.suspect_runs = lease.is_some() && !is_own;
+        }
+        for (home, retention) in [(&shard.finished, number(4)), (&shard.dead, number(5))] {
+            // What ended in the last minute is kept until a minute before the newest.
+            let Some(retention) = retention else { continue };
+            let least = (self.now + retention).saturating_sub(MINUTE);
+            let ended = plain::counted(redis, CALL, home, (format!("({least}"), "+inf".to_owned()));
+            self.ended_last_minute += ended.await?;
+        }
+        self.ahead = self.count_ahead(redis, shard).await?;
+        self.is_served = self.asks_here(redis, shard).await?;
+        Ok(())
+    }
+
+    fn is_own(&self, handle: Handle) -> bool {
+        self.found.as_ref().is_some_and(|found| found.ticket.handle(self.key) == handle)
+    }
+
+    /// How many of the same shard are claimed before it.
+    async fn count_ahead(&self, redis: &Redis, shard: &ShardKeys) -> Result<u64, StoreError> {
+        let Some(found) = &self.found else { return Ok(0) };
+        let (own, other) = match found.home {
+            Some(Home::Pending) => (&shard.pending, None),
+            // A suspect is taken in its turn with those that are none.
+            Some(Home::Suspects) => (&shard.suspects, Some(&shard.pending)),
+            _ => return Ok(0),
+        };
+        let handle = found.ticket.handle(self.key);
+        let mut ahead = plain::rank(redis, CALL, own, handle).await?.unwrap_or(0);
+        if let Some(other) = other {
+            let bounds = ("-inf".to_owned(), format!("({}", found.ticket.deadline));
+            ahead += plain::counted(redis, CALL, other, bounds).await?;
+        }
+        Ok(ahead)
+    }
+
+    /// Whether a worker that is there has ever asked this shard.
+    async fn asks_here(&self, redis: &Redis, shard: &ShardKeys) -> Result<bool, StoreError> {
+        let sessions: Vec<Value> =
+            self.present().map(|row| Value::from(row.session.to_string())).collect();
+        let rows: Vec<Option<Bytes>> =
+            plain::named_fields(redis, CALL, &shard.sessions, sessions).await?;
+        Ok(rows.iter().any(Option::is_some))
+    }
+
+    /// The workers that are there.
+    pub(super) fn present(&self) -> impl Iterator<Item = &WorkerRow> {
+        self.workers.iter().filter(|row| row.seen + WORKER_SEEN >= self.now)
+    }
+
+    /// When the last worker was seen.
+    pub(super) fn last_seen(&self) -> Option<u64> {
+        self.workers.iter().map(|row| row.seen).max()
+    }
+
+    /// What the holder of the lease calls itself, and when it was last seen.
+    pub(super) fn holder(&self) -> Option<(String, u64)> {
+        let session = self.found.as_ref()?.ticket.fence?.session()?;
+        let row = self.workers.iter().find(|row| row.session == session)?;
+        Some((worker_name(&row.text), row.seen))
+    }
+
+    /// Its place in line, and how long that may take.
+    pub(super) fn line(&self) -> Line {
+        let estimate = (self.ahead * 60).checked_div(self.ended_last_minute);
+        Line {
+            ahead: self.ahead,
+            ended_last_minute: self.ended_last_minute,
+            estimate_seconds: estimate.map(|seconds| seconds.min(LONGEST)),
+        }
+    }
+
+    /// The request as a command line names it.
+    pub(super) fn named(&self) -> String {
+        format!("{} --queue {} --tenant {}", self.id, self.queue, self.tenant)
+    }
+}

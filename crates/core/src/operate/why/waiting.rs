@@ -1,0 +1,198 @@
+//! What waits: pending, suspects, delayed.
+
+use super::{Facts, Hold, Told};
+use crate::{
+    model::{Home, Ticket},
+    operate::{LastFailure, span, utc},
+    script::Found,
+};
+
+/// Nobody can run it any more.
+pub(super) fn bodyless(facts: &Facts, found: &Found) -> Told {
+    let home = found.home.map_or("nowhere", Home::word);
+    let told = format!(
+        "It is {home}, but its body is missing in Redis: whoever takes it next ends it as unusable."
+    );
+    let suggestion = format!(
+        "Submit it anew under another id, and look what Redis lost: holdfastctl doctor --queue {}.",
+        facts.queue
+    );
+    Told::new(Hold::BodyMissing, told, suggestion)
+}
+
+/// It waits for its time.
+pub(super) fn delayed(facts: &Facts, found: &Found) -> Told {
+    let (now, due, ticket) = (facts.now, found.score, &found.ticket);
+    let paused = if facts.paused { " The queue is paused, too." } else { "" };
+    if due <= now {
+        let told = format!(
+            "It was due {} ago: the next claim or the reclaimer's next pass makes it pending.{paused}",
+            span(due, now)
+        );
+        let suggestion = match paused {
+            "" => "Nothing, if that is a moment ago; else see that workers and a reclaimer run: holdfastctl worker ls.".to_owned(),
+            _ => format!("Let the queue go on: holdfastctl queue resume {}.", facts.queue),
+        };
+        return Told::new(Hold::Due, told, suggestion);
+    }
+    let (when, left) = (utc(due), span(now, due));
+    let retry = format!("holdfastctl retry-now {}", facts.named());
+    match ticket.failure.filter(|_| due != ticket.not_before) {
+        Some(failure) => {
+            let told = format!(
+                "It backs off until {when}, in {left}, after attempt {} failed with {}, {} ago.{paused}",
+                ticket.attempts,
+                LastFailure::of(failure).words(),
+                span(failure.1, now),
+            );
+            let suggestion = format!("If the target is well again, pull it forward: {retry}.");
+            Told::new(Hold::BackOff, told, suggestion)
+        }
+        None => {
+            let told =
+                format!("Its caller does not want it started before {when}, in {left}.{paused}");
+            let suggestion = format!("Nothing, or start it early: {retry}.");
+            Told::new(Hold::NotBefore, told, suggestion)
+        }
+    }
+}
+
+/// It can be claimed; what keeps others from doing so, the strongest first.
+pub(super) fn pending(facts: &Facts, found: &Found) -> Told {
+    let queue = &facts.queue;
+    let ticket = &found.ticket;
+    if ticket.deadline <= facts.now {
+        return late(facts, ticket);
+    }
+    if facts.paused {
+        let told = format!(
+            "Queue {queue} is paused by an operator: nothing of it is claimed, and {} wait in its shard.",
+            count(facts.waiting, "request", "requests")
+        );
+        return Told::new(
+            Hold::Paused,
+            told,
+            format!("Let it go on: holdfastctl queue resume {queue}."),
+        );
+    }
+    if let Some(told) = limited(facts) {
+        return told;
+    }
+    if found.home == Some(Home::Suspects) && facts.suspect_runs {
+        let told = format!(
+            "It is a suspect, because {} of it ran out, and another suspect of its shard runs: they go one at a time.",
+            count(u64::from(ticket.lapses) + u64::from(ticket.forgiven), "lease", "leases")
+        );
+        let suggestion =
+            format!("Wait for that one, or look at it: holdfastctl lease ls --queue {queue}.");
+        return Told::new(Hold::Suspect, told, suggestion);
+    }
+    unserved(facts).unwrap_or_else(|| in_line(facts, found))
+}
+
+/// Nobody has ended it yet.
+fn late(facts: &Facts, ticket: &Ticket) -> Told {
+    let told = format!(
+        "Its deadline passed {} ago: the next claim or the reclaimer's next pass ends it as deadline-exceeded.",
+        span(ticket.deadline, facts.now)
+    );
+    let suggestion = "Nothing, if that is a moment ago; else see that a reclaimer runs (after a leap of Redis' clock it rests for 10 minutes).";
+    Told::new(Hold::Late, told, suggestion)
+}
+
+/// As many are leased as may be.
+fn limited(facts: &Facts) -> Option<Told> {
+    let limit = facts.limit.filter(|limit| facts.leased >= limit.share)?;
+    let queue = &facts.queue;
+    let whose = match limit.of_operator {
+        Some(total) => format!("an operator's limit of {total} over all shards"),
+        None => "the settings' in_flight".to_owned(),
+    };
+    let told = format!(
+        "{} of at most {} are in flight in its shard, by {whose}: it waits until one of them ends, with {} before it.",
+        facts.leased, limit.share, facts.ahead
+    );
+    let suggestion = match limit.of_operator {
+        Some(_) => {
+            format!("Raise or clear the limit: holdfastctl queue limit {queue} N, or --clear.")
+        }
+        None => {
+            format!("Raise it: holdfastctl queue limit {queue} N, or in_flight in the settings.")
+        }
+    };
+    Some(Told::new(Hold::InFlightLimit, told, suggestion))
+}
+
+/// No worker is there for it.
+fn unserved(facts: &Facts) -> Option<Told> {
+    let queue = &facts.queue;
+    let present = facts.present().count() as u64;
+    if present == 0 {
+        let seen = match facts.last_seen() {
+            Some(seen) => format!("the last one was seen {} ago", span(seen, facts.now)),
+            None => "none was ever seen".to_owned(),
+        };
+        let told = format!("It can be claimed, but no worker is there: {seen}.");
+        let suggestion = "Start a worker, or see why it does not run: holdfastctl worker ls.";
+        return Some(Told::new(Hold::NoWorker, told, suggestion));
+    }
+    if facts.is_served {
+        return None;
+    }
+    let told = format!(
+        "It can be claimed, but of the {} that are there none has ever asked queue {queue} for work.",
+        count(present, "worker", "workers")
+    );
+    let suggestion = format!(
+        "See that worker.queues of their settings names {queue}, and that they have it in [queues]."
+    );
+    Some(Told::new(Hold::NotServed, told, suggestion))
+}
+
+/// It waits for its turn.
+fn in_line(facts: &Facts, found: &Found) -> Told {
+    let line = facts.line();
+    let before = match line.ahead {
+        0 => "It is the next to be claimed in its shard".to_owned(),
+        ahead => format!("It waits in line with {ahead} before it in its shard"),
+    };
+    let left = found.ticket.deadline.saturating_sub(facts.now);
+    let workers = count(facts.present().count() as u64, "worker is", "workers are");
+    let (rate, is_tight) = match line.estimate_seconds {
+        Some(seconds) => {
+            let took = span(0, seconds * 1000);
+            let about = if seconds >= 86_400 {
+                "more than a day".to_owned()
+            } else {
+                format!("about {took}")
+            };
+            let told = format!(
+                "{about} at the rate of the last minute, in which {} ended",
+                line.ended_last_minute
+            );
+            (told, seconds * 1000 > left)
+        }
+        None => ("nothing ended there in the last minute".to_owned(), false),
+    };
+    let told = format!(
+        "{before}: {rate}; {workers} there, and {} are left until its deadline.",
+        span(0, left)
+    );
+    let suggestion = match (is_tight, line.estimate_seconds) {
+        (true, _) => {
+            "It will hardly make its deadline: add workers or concurrency, or make its target faster."
+        }
+        (false, None) => {
+            "If it does not move: the workers' slots may be full, or their target slow; see holdfastctl lease ls and worker ls."
+        }
+        (false, Some(_)) => {
+            "Nothing: it runs in its turn. More workers or concurrency make the line shorter."
+        }
+    };
+    Told::new(Hold::Line, told, suggestion)
+}
+
+/// A number with its noun.
+pub(super) fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}

@@ -1,0 +1,79 @@
+//! Which commands a script may send to Redis: read from its text, so that rights can be looked at.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{SHARED, all};
+
+/// The commands of a script, and of whatever it uses of what is shared.
+pub(crate) fn commands(name: &str) -> BTreeSet<String> {
+    let own = all().into_iter().find(|script| script.name == name).map(|script| script.source);
+    let functions = functions();
+    let (mut found, mut seen, mut texts) =
+        (BTreeSet::new(), BTreeSet::new(), vec![own.unwrap_or_default()]);
+    while let Some(text) = texts.pop() {
+        found.extend(called(text));
+        for (function, body) in &functions {
+            if text.contains(&format!("{function}(")) && seen.insert(*function) {
+                texts.push(body);
+            }
+        }
+    }
+    found
+}
+
+/// The shared functions, by name.
+fn functions() -> BTreeMap<&'static str, &'static str> {
+    const BEGIN: &str = "\nlocal function ";
+    let bodies = SHARED.iter().flat_map(|lib| lib.split(BEGIN).skip(1));
+    let named = bodies.filter_map(|body| {
+        let (name, rest) = body.split_once('(')?;
+        // A function of the outermost level ends at the first line that is nothing but its end.
+        Some((name, rest.split("\nend\n").next()?))
+    });
+    named.collect()
+}
+
+/// The commands that stand in a text by their name: also where one is gathered first and sent by `flush`.
+fn called(text: &str) -> impl Iterator<Item = String> + '_ {
+    let starts = ["call('", "flush('"];
+    let after = starts.into_iter().flat_map(move |start| text.split(start).skip(1));
+    let names = after.filter_map(|rest| rest.split('\'').next());
+    names.filter(|name| name.bytes().all(|byte| byte.is_ascii_uppercase())).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str) -> Vec<String> {
+        commands(name).into_iter().collect()
+    }
+
+    #[test]
+    fn a_script_sends_what_stands_in_it_and_in_what_it_uses() {
+        assert_eq!(of("ring"), ["LLEN", "RPUSH"]);
+        assert_eq!(of("overrule"), ["HDEL", "HMGET", "HSET", "LLEN", "RPUSH"]);
+        assert_eq!(
+            of("promote"),
+            ["HGET", "HMGET", "LLEN", "RPUSH", "TIME", "ZADD", "ZRANGEBYSCORE", "ZREM", "ZSCORE"]
+        );
+        assert!(commands("cancel").contains("SPUBLISH"));
+        assert!(commands("nothing").is_empty());
+    }
+
+    #[test]
+    fn no_command_of_any_script_is_overlooked() {
+        for script in all() {
+            let sent = script.source.matches("redis.call(").count()
+                + script.source.matches("redis.pcall(").count();
+            let named = called(script.source).count() - script.source.matches("flush('").count();
+            let by_variable = script.source.matches("redis.call(command").count();
+            assert_eq!(
+                named + by_variable,
+                sent,
+                "{}: each command stands there by its name",
+                script.name
+            );
+        }
+    }
+}
