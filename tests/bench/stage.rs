@@ -37,7 +37,7 @@ impl Stage {
         let (api, ops) = (free_port(), [free_port(), free_port()]);
         let [producer_ops, worker_ops] = ops;
         let text = format!(
-            "[redis]\nurl = \"{}\"\n[producer]\nlisten = \"127.0.0.1:{api}\"\nops_listen = \"127.0.0.1:{producer_ops}\"\n\
+            "[redis]\nurl = \"{}\"\n[producer]\nlisten = \"127.0.0.1:{api}\"\nops_listen = \"127.0.0.1:{producer_ops}\"\noperator_listen = \"127.0.0.1:0\"\n\
              [worker]\nops_listen = \"127.0.0.1:{worker_ops}\"\nconcurrency = {concurrency}\n\
              [queues.{QUEUE}]\ntarget = \"{target}\"\n",
             redis.url(),

@@ -141,8 +141,13 @@ impl Fleet {
         let port = |name| {
             if name == role { format!("ops_listen = \"127.0.0.1:{ops}\"\n") } else { String::new() }
         };
+        // Any free one, unless a test says which.
+        let operators = match producer.contains("operator_listen") {
+            true => "",
+            false => "operator_listen = \"127.0.0.1:0\"\n",
+        };
         format!(
-            "[redis]\nurl = \"{url}\"\n{redis}\n[producer]\nlisten = \"127.0.0.1:{}\"\n{}{producer}\n\
+            "[redis]\nurl = \"{url}\"\n{redis}\n[producer]\nlisten = \"127.0.0.1:{}\"\n{operators}{}{producer}\n\
              [worker]\n{}{worker}\n[reclaimer]\n{}{reclaimer}\n[queues.q]\ntarget = \"{target}\"\n{queue}\n{more}\n",
             self.api,
             port("producer"),

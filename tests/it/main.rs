@@ -21,6 +21,7 @@ mod keys;
 mod killed;
 mod lost_replies;
 mod metrics;
+mod operators;
 mod reclaimers;
 mod redis_away;
 mod secrets;

@@ -70,7 +70,9 @@ fn start(folder: &Path, more: &[&str], environment: &[(&str, &str)]) -> Process 
     let data = folder.join("data");
     let data = data.to_str().unwrap();
     let args = [&["up", "--data", data, "--ops-listen", "127.0.0.1:0"], more].concat();
-    let environment = [&[("HOLDFAST_PRODUCER_LISTEN", "127.0.0.1:0")], environment].concat();
+    let ports = ["HOLDFAST_PRODUCER_LISTEN", "HOLDFAST_PRODUCER_OPERATOR_LISTEN"]
+        .map(|it| (it, "127.0.0.1:0"));
+    let environment = [&ports, environment].concat();
     Process::start(HOLDFAST, &args, &environment)
 }
 

@@ -2,6 +2,7 @@
 //! what its operator saw.
 
 mod dead;
+mod doctor;
 mod overrule;
 mod single;
 mod why;

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,8 +70,13 @@ pub(crate) struct Api {
 impl Api {
     /// The API that the command line names.
     pub(crate) fn open(args: &ApiArgs) -> Result<Self, Failure> {
-        let server = address(&args.server.0)?;
-        let authorization = match &args.key_file {
+        Self::at(("--server", &args.server.0), args.key_file.as_deref())
+    }
+
+    /// The one behind an address, which a flag of that name gave.
+    pub(crate) fn at((flag, url): (&str, &str), key_file: Option<&Path>) -> Result<Self, Failure> {
+        let server = address(flag, url)?;
+        let authorization = match key_file {
             Some(path) => Some(bearer(&SecretFile::new(path))),
             None => Environment::of_process()
                 .callers_key()
@@ -115,7 +121,7 @@ impl Api {
         let mut request = Request::builder()
             .method(call.method.clone())
             .uri(format!("{}{}", self.server, call.path));
-        if call.method == Method::POST {
+        if matches!(call.method, Method::POST | Method::PUT) {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         if let Some(authorization) = &self.authorization {
@@ -139,9 +145,9 @@ fn reason(err: &(dyn Error + 'static)) -> String {
     told.unwrap_or_else(|| "no connection".to_owned())
 }
 
-/// Checks `--server` without repeating it: a password may stand in it.
-fn address(text: &str) -> Result<String, Failure> {
-    let wrong = |rule: &str| Err(Failure::Usage(format!("holdfastctl: --server {rule}")));
+/// Checks an address without repeating it: a password may stand in it.
+fn address(flag: &str, text: &str) -> Result<String, Failure> {
+    let wrong = |rule: &str| Err(Failure::Usage(format!("holdfastctl: {flag} {rule}")));
     let Ok(uri) = text.parse::<Uri>() else {
         return wrong("must be an address like http://127.0.0.1:8080");
     };
@@ -183,6 +189,7 @@ mod tests {
 
     #[test]
     fn an_address_is_http_and_holds_nothing_secret() {
+        let address = |text| super::address("--server", text);
         assert_eq!(address("http://h:1").unwrap(), "http://h:1");
         assert_eq!(address("http://h:1/base/").unwrap(), "http://h:1/base");
         for (text, told) in [

@@ -17,7 +17,7 @@ mod operate;
 
 pub(crate) use operate::*;
 
-const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; 64 unusable settings; 141 nobody reads the output.";
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 doctor found a fault; 64 unusable settings; 141 nobody reads the output.";
 
 const LINES: &str = "\
 Lines of --file: {\"custom_id\", \"method\": \"POST\", \"url\", \"body\"}. LF ends one, with or without CR; a byte order mark
@@ -73,6 +73,8 @@ pub(crate) enum Command {
     /// Look at workers.
     #[command(subcommand)]
     Worker(WorkerCommand),
+    /// Look whether Redis, its users and the keys of the queues are as they must be.
+    Doctor(DoctorArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -356,11 +358,17 @@ mod tests {
             "dead redrive a b --redis redis://h --yes",
             "dead redrive --outcome gave-up --older 1h --redis redis://h",
             "dead redrive --all --redis redis://h --dry-run",
+            "doctor --redis redis://h --user worker=w --user reclaimer=r",
         ] {
             assert!(parse(&format!("holdfastctl {line}")).is_ok(), "{line}");
         }
+        for line in ["queue ls", "why a", "worker ls --operator http://h:1 --key-file f"] {
+            assert!(parse(&format!("holdfastctl {line}")).is_ok(), "{line}");
+        }
         for line in [
-            "queue ls",
+            "doctor",
+            "queue ls --operator http://h --redis redis://h",
+            "queue ls --key-file f --redis redis://h",
             "dead ls --redis redis://h --config f.toml",
             "queue limit q --redis redis://h",
             "queue limit q 8 --clear --redis redis://h",
@@ -369,6 +377,7 @@ mod tests {
             "dead redrive --redis redis://h --yes",
             "dead redrive a --all --redis redis://h",
             "dead redrive --all --redis redis://h --rate 0",
+            "doctor --redis redis://h --user robot=w",
         ] {
             assert!(parse(&format!("holdfastctl {line}")).is_err(), "{line}");
         }

@@ -79,7 +79,7 @@ fn requests(queue: &QueueName) -> String {
 
 /// An id as one segment of a path: all but the unreserved characters in percent, so that whatever it is, the server is
 /// asked for that and nothing else.
-fn encoded(id: &str) -> String {
+pub(crate) fn encoded(id: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte);
     // These two alone would be taken out of a path on the way.
     let is_dots = matches!(id, "." | "..");

@@ -85,6 +85,9 @@ pub(crate) enum Failure {
         /// Where to go on.
         cursor: String,
     },
+    /// A look found something at fault, and told it.
+    #[error("something is at fault, as was told")]
+    Unwell,
     /// There is no such thing.
     #[error("{0}")]
     Unknown(String),
@@ -110,6 +113,7 @@ impl Failure {
             Self::Closed => 141,
             Self::Usage(_) => 2,
             Self::Settings(_) => 64,
+            Self::Unwell => 3,
             _ => 1,
         }
     }
@@ -117,7 +121,7 @@ impl Failure {
     /// Tells it, unless there is nothing to tell.
     pub(crate) fn tell(&self, notes: &Notes) {
         match self {
-            Self::Closed | Self::Told => {}
+            Self::Closed | Self::Told | Self::Unwell => {}
             Self::Usage(text) => {
                 escape::without_credentials(text).lines().for_each(|line| notes.say(line));
             }

@@ -7,9 +7,10 @@
 //!    writes to the terminal; `escape` makes foreign text harmless there.
 //! 3. Over HTTP, by `call`, `api` and `caller`: `one` (submit one body), `requests` (get, result, cancel), `ls`, and `file`, which
 //!    submits a file of OpenAI batch lines.
-//! 4. Operators' calls, by `ops`, which finds Redis by `store`: `single` (why, retry-now), `queues`, `leases`, `dead`,
-//!    `workers`. What they mean is the core's.
-//! 5. By neither: `keys`, `scripts`, `check`.
+//! 4. Operators' calls, by `ops`, over HTTP or straight at Redis (`store`): `single` (why, retry-now), `queues`, `leases`,
+//!    `dead`, `workers`. What they mean is the core's.
+//! 5. `doctor` looks whether Redis is well.
+//! 6. By neither: `keys`, `scripts`, `check`.
 
 mod api;
 mod args;
@@ -17,6 +18,7 @@ mod call;
 mod caller;
 mod check;
 mod dead;
+mod doctor;
 mod ended;
 mod escape;
 mod failure;
@@ -56,7 +58,7 @@ const STUCK: Duration = Duration::from_millis(500);
 
 /// Runs a command line, the program's name first, and says how to exit.
 ///
-/// Exit codes: 0; 1 for everything that failed; 2 for a command line that can't be understood; 64 for settings that can't be
+/// Exit codes: 0; 1 for everything that failed; 2 for a command line that can't be understood; 3 if doctor found a fault; 64 for settings that can't be
 /// used; 141 if nobody reads the output any more, as a shell tells it of any program.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut output = Output::stdout();
@@ -90,9 +92,7 @@ fn execute(command: Command, output: &mut Output) -> Result<(), Failure> {
 }
 
 async fn dispatch(command: Command, output: &mut Output) -> Result<(), Failure> {
-    use args::{
-        DeadCommand, KeyCommand, LeaseCommand, QueueCommand, ScriptCommand, WorkerCommand,
-    };
+    use args::{DeadCommand, KeyCommand, LeaseCommand, QueueCommand, ScriptCommand, WorkerCommand};
     match command {
         Command::Submit(args) => match &args.file {
             Some(path) => file::submit(path, &args, output).await,
@@ -116,6 +116,7 @@ async fn dispatch(command: Command, output: &mut Output) -> Result<(), Failure> 
         Command::Lease(LeaseCommand::Ls(args)) => leases::list(&args, output).await,
         Command::Lease(LeaseCommand::Release(args)) => leases::release(&args, output).await,
         Command::Worker(WorkerCommand::Ls(args)) => workers::list(&args, output).await,
+        Command::Doctor(args) => doctor::run(&args, output).await,
         Command::Dead(DeadCommand::Ls(args)) => dead::list(&args, output).await,
         Command::Dead(DeadCommand::Show(args)) => dead::show(&args, output).await,
         Command::Dead(DeadCommand::Redrive(args)) => dead::redrive(&args, output).await,

@@ -1,32 +1,49 @@
-//! The operators' calls, by Redis alone. What they mean is the core's; here they are asked for and told.
+//! The operators' calls: by a producer's operators' listener, or straight at Redis where there is none.
 
-use std::time::Duration;
+mod direct;
+mod http;
 
 use holdfast_core::model::{Fence, Identity, QueueName};
 use holdfast_core::operate::{
-    self, ActError, Acted, Audit, DeadFilter, DeadLetter, DeadPage, LeaseRow, Overruled, Queue,
-    QueueRow, RedriveAsk, Redriven, Rows, Target, Why, WorkerRow,
+    Acted, DeadFilter, DeadLetter, DeadPage, LeaseRow, Overruled, QueueRow, RedriveAsk, Redriven,
+    Rows, Why, WorkerRow,
 };
 use holdfast_core::script::Override;
 
+use crate::api::Api;
 use crate::args::OpsArgs;
 use crate::failure::Failure;
-use crate::notes::Notes;
 use crate::store::Store;
+use direct::Direct;
+use http::Http;
 
-/// How long one call may go on running dead letters again, before it tells how far it came.
-const REDRIVE_CALL: Duration = Duration::from_secs(5);
+/// Whom an operator's call goes to. Both mean the same by it.
+pub(crate) enum Ops {
+    /// Redis.
+    Direct(Direct),
+    /// A producer.
+    Http(Http),
+}
 
-/// Who asks, and where.
-pub(crate) struct Ops {
-    store: Store,
-    who: String,
+/// The same call by either way.
+macro_rules! by_either {
+    ($ops:expr, $call:ident($($argument:expr),*)) => {
+        match $ops {
+            Ops::Direct(direct) => direct.$call($($argument),*).await,
+            Ops::Http(http) => http.$call($($argument),*).await,
+        }
+    };
 }
 
 impl Ops {
-    /// Starts to connect.
+    /// Starts to connect: to Redis if the command line says where it is, else to a producer.
     pub(crate) fn open(args: &OpsArgs) -> Result<Self, Failure> {
-        Ok(Self { store: Store::open(&args.redis)?, who: args.who.clone() })
+        if args.redis.is_given() {
+            let (store, who) = (Store::open(&args.redis)?, args.who.clone());
+            return Ok(Self::Direct(Direct { store, who }));
+        }
+        let api = Api::at(("--operator", &args.operator.0), args.key_file.as_deref())?;
+        Ok(Self::Http(Http(api)))
     }
 
     /// The queues, or the one that is asked for.
@@ -34,8 +51,13 @@ impl Ops {
         &self,
         only: Option<&QueueName>,
     ) -> Result<Vec<QueueRow>, Failure> {
-        let queues = self.store.queues(only).await?;
-        self.store.told(operate::queue_rows(&self.store.redis, &queues).await)
+        by_either!(self, queue_rows(only))
+    }
+
+    /// The names of the queues, or of the one that is asked for.
+    pub(crate) async fn queues(&self, only: Option<&QueueName>) -> Result<Vec<QueueName>, Failure> {
+        let names = self.queue_rows(only).await?;
+        Ok(names.iter().filter_map(|row| QueueName::try_from(row.name.as_str()).ok()).collect())
     }
 
     /// The leases of the queues, or of the one that is asked for.
@@ -44,19 +66,47 @@ impl Ops {
         only: Option<&QueueName>,
         limit: usize,
     ) -> Result<Rows<LeaseRow>, Failure> {
-        let queues = self.store.queues(only).await?;
-        self.store.told(operate::lease_rows(&self.store.redis, &queues, limit).await)
+        by_either!(self, lease_rows(only, limit))
     }
 
     /// The workers.
     pub(crate) async fn worker_rows(&self) -> Result<Vec<WorkerRow>, Failure> {
-        let queues = self.store.queues(None).await?;
-        self.store.told(operate::worker_rows(&self.store.redis, &queues).await)
+        by_either!(self, worker_rows())
     }
 
-    /// The names of the queues, or of the one that is asked for.
-    pub(crate) async fn queues(&self, only: Option<&QueueName>) -> Result<Vec<QueueName>, Failure> {
-        Ok(self.store.queues(only).await?.into_iter().map(|queue| queue.name).collect())
+    /// Why a request is where it is.
+    pub(crate) async fn why(&self, queue: &QueueName, who: &Identity) -> Result<Why, Failure> {
+        by_either!(self, why(queue, who))
+    }
+
+    /// Says something over a queue's settings; only if the override has the version that was seen, if one is named.
+    pub(crate) async fn overrule(
+        &self,
+        queue: &QueueName,
+        word: Override,
+        seen_and_dry: (Option<u64>, bool),
+    ) -> Result<Overruled, Failure> {
+        by_either!(self, overrule(queue, word, seen_and_dry))
+    }
+
+    /// Pulls a back-off forward; only if it is due then, if a time (ms) is named.
+    pub(crate) async fn retry_now(
+        &self,
+        queue: &QueueName,
+        who: &Identity,
+        due_and_dry: (Option<u64>, bool),
+    ) -> Result<Acted, Failure> {
+        by_either!(self, retry_now(queue, who, due_and_dry))
+    }
+
+    /// Ends a lease; only that one, if a fence is named.
+    pub(crate) async fn release(
+        &self,
+        queue: &QueueName,
+        who: &Identity,
+        fence_and_dry: (Option<Fence>, bool),
+    ) -> Result<Acted, Failure> {
+        by_either!(self, release(queue, who, fence_and_dry))
     }
 
     /// Dead letters of a queue.
@@ -67,20 +117,16 @@ impl Ops {
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<DeadPage, Failure> {
-        let queue = self.store.queue(queue).await?;
-        let redis = &self.store.redis;
-        self.store.acted(operate::dead_rows(redis, &queue, filter, cursor, limit).await)
+        by_either!(self, dead_rows(queue, filter, cursor, limit))
     }
 
     /// One dead letter.
     pub(crate) async fn dead_letter(
         &self,
         queue: &QueueName,
-        identity: &Identity,
+        who: &Identity,
     ) -> Result<DeadLetter, Failure> {
-        let queue = self.store.queue(queue).await?;
-        let target = Target { queue: &queue, identity };
-        self.store.acted(operate::dead_letter(&self.store.redis, target).await)
+        by_either!(self, dead_letter(queue, who))
     }
 
     /// Counts dead letters, or runs some of them again.
@@ -89,79 +135,6 @@ impl Ops {
         queue: &QueueName,
         ask: &RedriveAsk,
     ) -> Result<Redriven, Failure> {
-        let queue = self.store.queue(queue).await?;
-        let redis = &self.store.redis;
-        if ask.dry_run {
-            return self.store.acted(operate::count(redis, &queue, ask).await);
-        }
-        let done = operate::redrive(redis, &queue, ask, REDRIVE_CALL).await;
-        self.note(&Audit::of_redrive(&self.who, &queue, ask, &done));
-        self.store.acted(done)
-    }
-
-    /// Why a request is where it is.
-    pub(crate) async fn why(&self, queue: &QueueName, who: &Identity) -> Result<Why, Failure> {
-        let queue = self.store.queue(queue).await?;
-        self.store.acted(operate::why(&self.store.redis, &queue, who).await)
-    }
-
-    /// Says something over a queue's settings.
-    pub(crate) async fn overrule(
-        &self,
-        queue: &QueueName,
-        word: Override,
-        (seen, dry_run): (Option<u64>, bool),
-    ) -> Result<Overruled, Failure> {
-        let queue = self.store.queue(queue).await?;
-        let done = operate::overrule(&self.store.redis, &queue, word, seen, dry_run).await;
-        if !dry_run {
-            self.note(&Audit::of_word(&self.who, &queue, word, &done));
-        }
-        self.store.acted(done)
-    }
-
-    /// Pulls a back-off forward.
-    pub(crate) async fn retry_now(
-        &self,
-        queue: &QueueName,
-        identity: &Identity,
-        (due, dry_run): (Option<u64>, bool),
-    ) -> Result<Acted, Failure> {
-        let queue = self.store.queue(queue).await?;
-        let target = Target { queue: &queue, identity };
-        let done = operate::retry_now(&self.store.redis, target, due, dry_run).await;
-        self.note_one("retry-now", &queue, identity, &done);
-        self.store.acted(done)
-    }
-
-    /// Ends a lease.
-    pub(crate) async fn release(
-        &self,
-        queue: &QueueName,
-        identity: &Identity,
-        (fence, dry_run): (Option<Fence>, bool),
-    ) -> Result<Acted, Failure> {
-        let queue = self.store.queue(queue).await?;
-        let target = Target { queue: &queue, identity };
-        let done = operate::release(&self.store.redis, target, fence, dry_run).await;
-        self.note_one("release", &queue, identity, &done);
-        self.store.acted(done)
-    }
-
-    /// The audit line of an action on one request, unless nothing was tried.
-    fn note_one(
-        &self,
-        action: &'static str,
-        queue: &Queue,
-        identity: &Identity,
-        done: &Result<Acted, ActError>,
-    ) {
-        if !done.as_ref().is_ok_and(|done| done.outcome == "dry-run") {
-            self.note(&Audit::of_one(&self.who, action, Target { queue, identity }, done));
-        }
-    }
-
-    fn note(&self, audit: &Audit<'_>) {
-        Notes::plain().say(audit);
+        by_either!(self, redrive(queue, ask))
     }
 }

@@ -86,9 +86,10 @@ impl ActError {
 const TRIES: usize = 3;
 
 /// Sends a call again while its outcome is open. Says whether a copy before the last stayed unanswered.
-async fn patiently<T>(
-    mut call: impl AsyncFnMut() -> Result<T, StoreError>,
-) -> Result<(T, bool), StoreError> {
+async fn patiently<T, F>(mut call: impl FnMut() -> F) -> Result<(T, bool), StoreError>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
     let mut tries = 1;
     loop {
         match call().await {

@@ -71,11 +71,11 @@ pub(crate) fn not_handled(problem: Problem) -> Response {
     response
 }
 
-async fn not_found() -> Problem {
+pub(crate) async fn not_found() -> Problem {
     Problem::new(Kind::NotFound, "there is no route with this path")
 }
 
-async fn method_not_allowed() -> Problem {
+pub(crate) async fn method_not_allowed() -> Problem {
     Problem::new(Kind::MethodNotAllowed, "this path has other methods; Allow lists them")
 }
 

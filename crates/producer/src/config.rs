@@ -22,6 +22,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where health and metrics are.
     pub ops_listen: SocketAddr,
+    /// Where operators' calls are.
+    pub operator_listen: SocketAddr,
     /// The longest wait that is granted.
     pub wait_max: Duration,
     /// What a caller may occupy.
@@ -54,6 +56,7 @@ impl Config {
             redis: settings.redis.clone(),
             listen: settings.producer.listen,
             ops_listen: settings.producer.ops_listen,
+            operator_listen: settings.producer.operator_listen,
             wait_max: settings.producer.wait_max,
             limits: settings.producer.limits.clone(),
             keys,

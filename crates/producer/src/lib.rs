@@ -7,7 +7,8 @@
 //! 2. `admission` and `lookup`: the two calls that travel together, by way of `batcher`.
 //! 3. `wait` and `ended`: long polls.
 //! 4. `who`: keys, tenants and scopes, before every route. `problem`: every refusal. `openapi`: what is told of each route.
-//! 5. `producer`: how the parts are put together.
+//! 5. `operate`: operators' calls, on a listener of their own.
+//! 6. `producer`: how the parts are put together.
 
 mod admission;
 mod api;
@@ -24,6 +25,7 @@ mod item;
 mod list;
 mod lookup;
 mod openapi;
+mod operate;
 mod path;
 mod prefer;
 mod problem;
@@ -38,4 +40,4 @@ mod wait;
 mod who;
 
 pub use config::Config;
-pub use producer::{spawn, start};
+pub use producer::{Addresses, spawn, start};

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdfast_core::Redis;
 use holdfast_core::keys::ShardKeys;
@@ -25,7 +26,7 @@ use crate::ended::Ended;
 use crate::holders::Holders;
 use crate::lookup::Lookup;
 use crate::who::Who;
-use crate::{Config, api, wait};
+use crate::{Config, api, operate, wait};
 
 /// What all bodies in the process may take together, in bytes, unless one alone may take more.
 const BODIES: usize = 256 << 20;
@@ -37,6 +38,12 @@ const LOOKUPS_WAITING: usize = 16_384;
 /// How many items of batches may be among those; the next ones are read later.
 const BATCHED: usize = SUBMITS_WAITING / 2;
 
+/// How many connections of operators are open at once.
+const OPERATORS: usize = 64;
+
+/// How long an operator's call may go on once the process stops; one that runs dead letters again takes no longer.
+const OPERATORS_DRAIN: Duration = Duration::from_secs(8);
+
 /// A producer process: Redis, the ops port, and the API.
 pub async fn start(config: Config) -> Result<Services, BoxError> {
     let mut services = Services::new();
@@ -46,14 +53,24 @@ pub async fn start(config: Config) -> Result<Services, BoxError> {
     Ok(services)
 }
 
-/// Adds the API to a process whose Redis is open. Says where it listens.
+/// Where a producer listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// The API.
+    pub api: SocketAddr,
+    /// Operators' calls.
+    pub operators: SocketAddr,
+}
+
+/// Adds the API and the operators' calls to a process whose Redis is open. Says where they listen.
 pub async fn spawn(
     services: &mut Services,
     redis: Redis,
     config: Config,
-) -> Result<SocketAddr, BoxError> {
+) -> Result<Addresses, BoxError> {
     let listener = serve::bind(config.listen).await?;
-    let address = listener.local_addr()?;
+    let operators = serve::bind(config.operator_listen).await?;
+    let addresses = Addresses { api: listener.local_addr()?, operators: operators.local_addr()? };
     let health = services.health().part("queues");
     let declaring = Declaring::new(redis.clone(), &config.queues, health);
     let Assembled { app, loops } = assemble(redis, &config, declaring.again(), services.stop())?;
@@ -61,10 +78,16 @@ pub async fn spawn(
     if let Some(keys) = config.keys {
         services.spawn("keys", |stop| keys.watch(stop));
     }
+    let router = operate::router(Arc::clone(&app));
+    let limits = HttpLimits { max_connections: OPERATORS, ..config.limits.clone() };
+    services
+        .spawn("operators", |stop| serve::http(operators, router, limits, OPERATORS_DRAIN, stop));
     let api = Api { listener, app, loops, limits: config.limits };
     services.spawn("api", |stop| api.run(stop));
-    info!(%address, "api open");
-    Ok(address)
+    let Addresses { api, operators } = addresses;
+    info!(address = %api, "api open");
+    info!(address = %operators, "operators' calls open");
+    Ok(addresses)
 }
 
 /// The API, and the loops that make its calls.

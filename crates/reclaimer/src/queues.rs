@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_core::keys::ShardKeys;
 use holdfast_core::model::QueueName;
+use holdfast_core::operate::Queue;
 use holdfast_core::script::registered_queues;
 use holdfast_core::{Redis, StoreError};
 
@@ -44,6 +45,18 @@ impl Queues {
             self.read_at = Some(Instant::now());
         }
         Ok(&self.shards)
+    }
+
+    /// The queues of more than one shard.
+    pub(crate) fn split(&self) -> Vec<Queue> {
+        let mut shards: BTreeMap<QueueName, u32> = BTreeMap::new();
+        for shard in &self.shards {
+            *shards.entry(shard.queue.clone()).or_default() += 1;
+        }
+        let several = shards.into_iter().filter(|(_, shards)| *shards > 1);
+        several
+            .filter_map(|(name, it)| Some(Queue { name, shards: NonZeroU32::new(it)? }))
+            .collect()
     }
 
     /// What is known without asking.

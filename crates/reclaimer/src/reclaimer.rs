@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_core::clock::ClockWatch;
 use holdfast_core::keys::ShardKeys;
+use holdfast_core::operate::{self, Queue};
 use holdfast_core::script::{Depth, DepthReply};
 use holdfast_core::{Chain, Redis, StoreError, metrics};
 use holdfast_runtime::Seldom;
@@ -103,6 +104,9 @@ impl Reclaimer {
                 Err(_) => error!("looking at a shard panicked"),
             }
         }
+        for queue in self.queues.split() {
+            self.carry_on(&queue).await;
+        }
         gauges.tell();
         for name in LOOPS.into_iter().filter(|name| !failed.contains(name)) {
             metrics::loop_succeeded(name, unix_seconds());
@@ -129,6 +133,15 @@ impl Reclaimer {
             gauges.add(queue, &depth);
         }
         self.clocks.insert(looked.shard.meta, looked.clock);
+    }
+
+    /// Carries an operator's word on to the shards that have not heard of it.
+    async fn carry_on(&self, queue: &Queue) {
+        match operate::carry_on(&self.redis, queue).await {
+            Ok(0) => {}
+            Ok(words) => info!(queue = %queue.name, words, "carried operators' words on"),
+            Err(err) => self.log(&err, "operators' words are not carried on"),
+        }
     }
 
     fn log(&self, err: &StoreError, what: &str) {

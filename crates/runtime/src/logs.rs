@@ -17,6 +17,7 @@ use crate::settings::{LogFormat, LogSettings};
 /// Starts to log as the settings say, for the whole process.
 pub(crate) fn init(settings: &LogSettings) -> Result<(), BoxError> {
     let wanted = EnvFilter::try_new(&settings.filter)?.and(filter_fn(may_be_told));
+    let wanted = wanted.or(filter_fn(is_audit));
     match settings.format {
         LogFormat::Json => {
             let lines = tracing_subscriber::fmt::layer().json().flatten_event(true);
@@ -39,6 +40,11 @@ pub(crate) fn init(settings: &LogSettings) -> Result<(), BoxError> {
 /// our own events are told in detail, whatever the filter says.
 fn may_be_told(event: &Metadata<'_>) -> bool {
     event.target().starts_with("holdfast") || *event.level() <= LevelFilter::WARN
+}
+
+/// What operators do is told whatever the filter says: somebody will ask.
+fn is_audit(event: &Metadata<'_>) -> bool {
+    event.target() == "audit"
 }
 
 /// Lets a repeated warning through once in a while, and counts what it held back.

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use holdfast_core::Redis;
+use holdfast_producer::Addresses;
 use holdfast_runtime::serve::BindError;
 use holdfast_runtime::{
     BoxError, Chain, Environment, Health, Problems, Process, Services, Settings,
@@ -154,33 +155,37 @@ impl Up {
         let redis = services.open_redis(&self.settings.redis)?;
         let no_ops = NoPort::named("health and metrics", "--ops-listen");
         let ops = services.open_ops(self.args.ops_listen).await.map_err(no_ops)?;
-        let api = self.start_roles(&mut services, &redis).await?;
+        let listening = self.start_roles(&mut services, &redis).await?;
         if let Some(private) = &self.redis {
             let private = private.clone();
             services.spawn("private redis", |stop| private.keep(stop));
         }
-        say(self.greeting(api, ops, until_ready(services.health()).await));
+        say(self.greeting(listening, ops, until_ready(services.health()).await));
         Ok(services)
     }
 
-    /// Says where the API listens.
+    /// Says where the producer listens.
     async fn start_roles(
         &self,
         services: &mut Services,
         redis: &Redis,
-    ) -> Result<SocketAddr, BoxError> {
+    ) -> Result<Addresses, BoxError> {
         let Configs { producer, worker, reclaimer } = &self.configs;
-        let no_api = NoPort::named("the API", "HOLDFAST_PRODUCER_LISTEN or producer.listen");
-        let api = holdfast_producer::spawn(services, redis.clone(), producer.clone()).await;
-        let api = api.map_err(no_api)?;
+        let no_api = NoPort::named(
+            "the API or operators' calls",
+            "HOLDFAST_PRODUCER_LISTEN, HOLDFAST_PRODUCER_OPERATOR_LISTEN or [producer]",
+        );
+        let listening = holdfast_producer::spawn(services, redis.clone(), producer.clone()).await;
+        let listening = listening.map_err(no_api)?;
         holdfast_worker::spawn(services, redis.clone(), worker.clone())?;
         holdfast_reclaimer::spawn(services, redis.clone(), reclaimer.clone());
-        Ok(api)
+        Ok(listening)
     }
 
-    fn greeting(&self, api: SocketAddr, ops: SocketAddr, missing: Missing) -> Greeting<'_> {
+    fn greeting(&self, listening: Addresses, ops: SocketAddr, missing: Missing) -> Greeting<'_> {
         Greeting {
-            api,
+            api: listening.api,
+            operators: listening.operators,
             ops,
             missing,
             redis: &self.settings.redis.url,

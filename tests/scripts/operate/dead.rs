@@ -8,7 +8,7 @@ use holdfast_core::{
         ActError, DeadFilter, RedriveAsk, Redriven, Seconds, Target, count, dead_letter, dead_rows,
         redrive,
     },
-    script::{SettleItem, SettleKind, SettleReply},
+    script::{Burial, SettleItem, SettleKind, SettleReply},
 };
 use holdfast_testkit::eventually;
 
@@ -19,7 +19,7 @@ use crate::fixture::{Item, LIMIT, Shard, assert_same, fence, handles};
 const LONG: Duration = Duration::from_secs(60);
 
 /// Buries requests, all at once.
-async fn bury(shard: &Shard, items: &[Item], outcome: Outcome, code: FailureCode) {
+async fn bury(shard: &Shard, items: &[Item], outcome: Burial, code: FailureCode) {
     shard.accept_all(items).await;
     let owner = fence(Session::random(), 1);
     let leased = handles(&shard.claim(owner, 256).await);
@@ -35,8 +35,8 @@ async fn bury(shard: &Shard, items: &[Item], outcome: Outcome, code: FailureCode
 /// Dead letters of two kinds: 10 that gave up for a reset, 5 whose answer was too large.
 async fn two_kinds() -> Shard {
     let shard = Shard::start().await;
-    bury(&shard, &Item::many("r", 10), Outcome::GaveUp, FailureCode::Reset).await;
-    bury(&shard, &Item::many("l", 5), Outcome::AnswerTooLarge, FailureCode::TooLarge).await;
+    bury(&shard, &Item::many("r", 10), Burial::GaveUp, FailureCode::Reset).await;
+    bury(&shard, &Item::many("l", 5), Burial::AnswerTooLarge, FailureCode::TooLarge).await;
     shard
 }
 
@@ -139,7 +139,7 @@ async fn never_more_run_again_than_were_counted_and_none_that_died_later() {
     let all = filter("{}");
     let told = counted(&shard, &all).await;
     shard.until(told.as_of.0).await;
-    bury(&shard, &Item::many("later", 20), Outcome::GaveUp, FailureCode::Reset).await;
+    bury(&shard, &Item::many("later", 20), Burial::GaveUp, FailureCode::Reset).await;
     let fewer = RedriveAsk { count: Some(4), ..confirmed(&all, &told) };
     let done = run(&shard, &fewer).await;
     assert_eq!((done.outcome.as_str(), done.redriven), ("done", 4));
@@ -203,7 +203,7 @@ async fn ids_run_again_whatever_else_is_dead() {
 #[tokio::test]
 async fn a_full_queue_or_store_stops_it_with_the_reason_and_the_place() {
     let shard = Shard::with(|policy| policy.capacity = 10).await;
-    bury(&shard, &Item::many("r", 10), Outcome::GaveUp, FailureCode::Reset).await;
+    bury(&shard, &Item::many("r", 10), Burial::GaveUp, FailureCode::Reset).await;
     shard.accept_all(&Item::many("alive", 6)).await;
     let all = filter("{}");
     let told = counted(&shard, &all).await;

@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 
 use holdfast_core::{
     keys::WORKERS,
-    model::{Failure, FailureCode, Handle, Outcome, Session},
+    model::{Failure, FailureCode, Handle, Session},
     operate::{Hold, Why},
-    script::{Claim, Override, Register, SettleKind, SettleReply},
+    script::{Burial, Claim, Override, Register, SettleKind, SettleReply},
 };
 
 use super::{shape, why};
@@ -400,7 +400,7 @@ async fn what_is_finished_says_how_and_until_when_it_is_kept() {
 }
 
 /// Submits a request and buries it with an outcome.
-async fn buried(shard: &Shard, id: &str, outcome: Outcome) -> Handle {
+async fn buried(shard: &Shard, id: &str, outcome: Burial) -> Handle {
     let (owner, handle) = shard.running(&Item::new(id)).await;
     let failure = Failure { code: FailureCode::Reset, status: 0 };
     let kind = SettleKind::Bury { outcome, failure, answer: None };
@@ -412,17 +412,12 @@ async fn buried(shard: &Shard, id: &str, outcome: Outcome) -> Handle {
 async fn a_dead_letter_says_what_ended_it_and_what_to_do_before_it_runs_again() {
     let shard = Shard::start().await;
     for (id, outcome, suggestion) in [
-        ("gave-up", Outcome::GaveUp, "Mend the target, then run it again: "),
-        ("unusable", Outcome::Unusable, "See what was unusable about it; to try again: "),
+        ("gave-up", Burial::GaveUp, "Mend the target, then run it again: "),
+        ("unusable", Burial::Unusable, "See what was unusable about it; to try again: "),
         (
             "answer-too-large",
-            Outcome::AnswerTooLarge,
+            Burial::AnswerTooLarge,
             "Raise the queue's answer_limit, then run it again: ",
-        ),
-        (
-            "killed-workers",
-            Outcome::KilledWorkers,
-            "Look what it does to workers before it runs again (0 leases of it ran out); then: ",
         ),
     ] {
         buried(&shard, id, outcome).await;
@@ -436,7 +431,18 @@ async fn a_dead_letter_says_what_ended_it_and_what_to_do_before_it_runs_again() 
             &format!("{suggestion}{redrive}"),
         );
     }
-    let handle = buried(&shard, "b", Outcome::GaveUp).await;
+    let killer = shard.accept(&Item::new("k")).await;
+    for _ in 0..5 {
+        shard.lease(killer).await;
+        shard.die(&[killer]).await;
+    }
+    assert_told(
+        &why(&shard, "k").await,
+        Hold::Ended,
+        "It is a dead letter: killed-workers after lease-lost, T ago, after 5 attempts; it is kept until DATE.",
+        "Look what it does to workers before it runs again (5 leases of it ran out); then: holdfastctl dead redrive k --queue q --tenant t --yes.",
+    );
+    let handle = buried(&shard, "b", Burial::GaveUp).await;
     shard.tell(&[&"HDEL", &shard.keys.request, &handle.key().as_bytes()]).await;
     assert_eq!(
         why(&shard, "b").await.suggestion,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as Flags, Subcommand};
+use holdfast_core::doctor::Role;
 use holdfast_core::model::{Fence, QueueName, TenantName};
 
 use super::{Form, Hidden, queue};
@@ -37,22 +38,40 @@ pub(crate) enum WorkerCommand {
 
 /// Where Redis is.
 #[derive(Debug, Flags)]
-#[group(id = "where", required = true, multiple = false)]
+#[group(id = "where", multiple = false)]
 pub(crate) struct RedisArgs {
-    /// Redis, in any form that redis.url of the settings takes.
+    /// Straight to Redis, in any form that redis.url of the settings takes.
     #[arg(long, value_name = "URL")]
     pub(crate) redis: Option<Hidden>,
-    /// A settings file whose [redis] says where it is; a password need not stand on the command line then.
+    /// Straight to Redis, where [redis] of a settings file says that it is; a password need not stand on the command line then.
     #[arg(long, value_name = "PATH")]
     pub(crate) config: Option<PathBuf>,
+}
+
+impl RedisArgs {
+    /// Whether the command line says where Redis is.
+    pub(crate) fn is_given(&self) -> bool {
+        self.redis.is_some() || self.config.is_some()
+    }
 }
 
 /// Where an operator's call goes, who makes it, and how its answer is printed.
 #[derive(Debug, Flags)]
 pub(crate) struct OpsArgs {
+    /// The operators' listener of a producer; http only.
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "http://127.0.0.1:8081",
+        conflicts_with = "where"
+    )]
+    pub(crate) operator: Hidden,
+    /// A file that holds a key with the scope operate, and nothing else.
+    #[arg(long, value_name = "PATH", conflicts_with = "where")]
+    pub(crate) key_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) redis: RedisArgs,
-    /// Who is named in the audit line of an action.
+    /// Who is named in the audit line of an action straight at Redis; a producer names its caller itself.
     #[arg(
         long = "as",
         value_name = "NAME",
@@ -231,4 +250,28 @@ pub(crate) struct RedriveArgs {
     pub(crate) cursor: Option<String>,
     #[command(flatten)]
     pub(crate) ops: OpsArgs,
+}
+
+#[derive(Debug, Flags)]
+#[command(group(clap::ArgGroup::new("doctor_where").required(true).args(["redis", "config"])))]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) redis: RedisArgs,
+    /// Audit only the shards of this queue; without it, of every registered one.
+    #[arg(long, value_name = "NAME", value_parser = queue)]
+    pub(crate) queue: Option<QueueName>,
+    /// The user of a role, where it is not the one that asks, like worker=hf-worker; may be said for each.
+    #[arg(long, value_name = "ROLE=USER", value_parser = user)]
+    pub(crate) user: Vec<(Role, String)>,
+    /// How the findings are printed.
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) output: Form,
+}
+
+fn user(text: &str) -> Result<(Role, String), String> {
+    let rule = || "must be producer, worker or reclaimer, =, and the user's name".to_owned();
+    let (role, user) =
+        text.split_once('=').filter(|(_, user)| !user.is_empty()).ok_or_else(rule)?;
+    let role = Role::ALL.into_iter().find(|it| it.word() == role).ok_or_else(rule)?;
+    Ok((role, user.to_owned()))
 }

@@ -205,6 +205,7 @@ fn sample(command: &str, keys: &ShardKeys) -> Option<Sample> {
         "INFO" => read("INFO", &["server"]),
         "TIME" => read("TIME", &[]),
         "HGETALL" => read("HGETALL", &[QUEUES]),
+        "HLEN" => read("HLEN", &[meta]),
         "HGET" => read("HGET", &[meta, "doctor"]),
         "HMGET" => read("HMGET", &[meta, "doctor"]),
         "HDEL" => read("HDEL", &[meta, "doctor"]),

@@ -131,7 +131,7 @@ async fn decide(
     let first = ShardKeys::new(&queue.name, 0);
     let mode = OverruleMode::Decide;
     let call = Overrule { shard: &first, shards: queue.shards, word, mode, version: seen };
-    match patiently(async || call.run(redis).await).await?.0 {
+    match patiently(|| call.run(redis)).await?.0 {
         OverruleReply::Set(version) | OverruleReply::Already(version) => {
             report.shards_changed += 1;
             Ok(version)
@@ -151,7 +151,7 @@ async fn spread(
     for shard in queue.keys().iter().skip(1) {
         let mode = OverruleMode::Take;
         let call = Overrule { shard, shards: queue.shards, word, mode, version };
-        let (reply, _) = patiently(async || call.run(redis).await).await?;
+        let (reply, _) = patiently(|| call.run(redis)).await?;
         changed += u32::from(matches!(reply, OverruleReply::Set(_)));
     }
     Ok(changed)

@@ -70,7 +70,7 @@ pub async fn retry_now(
     }
     let named = &[(handle, found.score)];
     let call = Promote { shard: &shard, limit: 1, named };
-    let (replies, after_unanswered) = patiently(async || call.run(redis).await).await?;
+    let (replies, after_unanswered) = patiently(|| call.run(redis)).await?;
     acted.outcome = match replies.first() {
         Some(PromoteReply::Moved(_)) => "moved".to_owned(),
         // The first copy may have moved it.
@@ -104,7 +104,7 @@ pub async fn release(
     }
     let named = &[(held, handle)];
     let call = Reclaim { shard: &shard, limit: 1, named };
-    let (replies, after_unanswered) = patiently(async || call.run(redis).await).await?;
+    let (replies, after_unanswered) = patiently(|| call.run(redis)).await?;
     acted.outcome = match replies.first() {
         Some(ReclaimReply::Returned(..)) => "returned".to_owned(),
         Some(ReclaimReply::Ended(_, outcome, _)) => {

@@ -55,7 +55,18 @@ mod tests {
         assert_eq!(of("overrule"), ["HDEL", "HMGET", "HSET", "LLEN", "RPUSH"]);
         assert_eq!(
             of("promote"),
-            ["HGET", "HMGET", "LLEN", "RPUSH", "TIME", "ZADD", "ZRANGEBYSCORE", "ZREM", "ZSCORE"]
+            [
+                "HGET",
+                "HMGET",
+                "LLEN",
+                "RPUSH",
+                "TIME",
+                "ZADD",
+                "ZCARD",
+                "ZRANGEBYSCORE",
+                "ZREM",
+                "ZSCORE",
+            ]
         );
         assert!(commands("cancel").contains("SPUBLISH"));
         assert!(commands("nothing").is_empty());

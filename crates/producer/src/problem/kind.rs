@@ -46,10 +46,14 @@ kinds! {
     InvalidHeader: BAD_REQUEST, "invalid-header", "A header cannot be used";
     Unauthorized: UNAUTHORIZED, "unauthorized", "A key is needed";
     Forbidden: FORBIDDEN, "forbidden", "The key may not do this";
+    InvalidOperation: BAD_REQUEST, "invalid-operation", "The operation cannot be done as it is said";
     NotFound: NOT_FOUND, "not-found", "There is nothing at this path";
     UnknownQueue: NOT_FOUND, "unknown-queue", "No such queue is declared";
     UnknownRequest: NOT_FOUND, "unknown-request", "No such request is kept";
     MethodNotAllowed: METHOD_NOT_ALLOWED, "method-not-allowed", "Another method is needed here";
+    NotApplicable: CONFLICT, "not-applicable", "The request is somewhere else";
+    Overtaken: CONFLICT, "overtaken", "Somebody else's word came first";
+    ForeignHost: MISDIRECTED_REQUEST, "foreign-host", "Operators' calls are not answered under this name";
     RequestTimeout: REQUEST_TIMEOUT, "request-timeout", "The body came too slowly";
     BodyTooLarge: PAYLOAD_TOO_LARGE, "body-too-large", "The body is too large";
     UnsupportedMediaType: UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The body must be JSON";

@@ -6,6 +6,7 @@ mod batch_stream;
 mod conversation;
 mod ids;
 mod list;
+mod operate;
 mod refusals;
 mod store;
 mod support;

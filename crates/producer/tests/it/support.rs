@@ -24,6 +24,8 @@ pub(crate) const SOON: Duration = Duration::from_secs(10);
 /// A producer that runs in the test's process, reached over its socket.
 pub(crate) struct Producer {
     pub(crate) base: String,
+    /// Where operators' calls are.
+    pub(crate) operators: String,
     pub(crate) http: Http,
     stop: Stop,
     running: JoinSet<Result<(), Failure>>,
@@ -33,18 +35,20 @@ impl Producer {
     /// A producer with the queue `q` on this Redis. It may not have reached it yet.
     pub(crate) async fn open(redis: &str, producer: &str, queue: &str) -> Self {
         let text = format!(
-            "[redis]\nurl = \"{redis}\"\n[producer]\nlisten = \"127.0.0.1:0\"\n{producer}\n\
+            "[redis]\nurl = \"{redis}\"\n[producer]\nlisten = \"127.0.0.1:0\"\noperator_listen = \"127.0.0.1:0\"\n{producer}\n\
              [queues.q]\ntarget = \"http://127.0.0.1:9901\"\n{queue}\n"
         );
         let settings = Settings::load(&text, &Environment::default()).unwrap();
         let config = Config::read(&settings).unwrap();
         let mut services = Services::new();
         let redis = services.open_redis(&config.redis).unwrap();
-        let address = holdfast_producer::spawn(&mut services, redis, config).await.unwrap();
+        let listening = holdfast_producer::spawn(&mut services, redis, config).await.unwrap();
         let (stop, mut running) = (Stop::default(), JoinSet::new());
         let stopped = stop.clone();
         running.spawn(async move { services.run(&stopped).await });
-        Self { base: format!("http://{address}"), http: Http::new(), stop, running }
+        let [base, operators] =
+            [listening.api, listening.operators].map(|it| format!("http://{it}"));
+        Self { base, operators, http: Http::new(), stop, running }
     }
 
     /// The same, once the queue is declared.

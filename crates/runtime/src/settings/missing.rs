@@ -7,8 +7,6 @@ pub(super) const MISSING: &[(&str, &str)] = &[
     // TLS of the API.
     ("producer", "tls_cert_file"),
     ("producer", "tls_key_file"),
-    // Operators' calls.
-    ("producer", "operator_listen"),
     // Export of traces.
     ("traces", "endpoint"),
     // More than one level of durability.

@@ -72,6 +72,10 @@ pub(super) fn read(mut section: Section<'_>) -> (Option<ProducerSettings>, Shown
             "stands beside producer.keys_file: with keys every caller needs one",
         );
     }
+    if let (Some(operators), Some(keys)) = (operator_listen, &keys_file) {
+        let closed = operators.ip().is_loopback() || keys.is_some();
+        section.check(closed, "operator_listen", OPERATORS_OPEN);
+    }
     check_pair(&mut section, &tls_cert_file, &tls_key_file);
     check_distinct(
         &mut section,
@@ -125,6 +129,9 @@ fn check_distinct(
 
 const OPEN: &str = "is open to other hosts: set producer.keys_file, or producer.allow_anonymous \
     = true, or a loopback address in producer.listen";
+
+const OPERATORS_OPEN: &str = "is open to other hosts: set producer.keys_file, or a loopback \
+    address; whoever reaches it may stop queues and run requests again";
 
 fn limits(section: &mut Section<'_>) -> Option<HttpLimits> {
     let max_connections = section.within("max_connections", "4096", 1..=1_000_000_u64);

@@ -56,6 +56,8 @@ struct Redis {
 struct Producer {
     listen: SocketAddr,
     ops_listen: SocketAddr,
+    /// Any free one: nobody operates a demo.
+    operator_listen: SocketAddr,
 }
 
 #[derive(Serialize)]
@@ -91,7 +93,11 @@ impl File {
         let queue = Queue { target: plan.target.clone(), credential_file: PathBuf::new() };
         Self {
             redis: Redis { url: redis },
-            producer: Producer { listen: api, ops_listen: api },
+            producer: Producer {
+                listen: api,
+                ops_listen: api,
+                operator_listen: SocketAddr::new(api.ip(), 0),
+            },
             worker,
             reclaimer: Reclaimer { ops_listen: api, every: millis(plan.every) },
             queues: BTreeMap::from([(QUEUE, queue)]),

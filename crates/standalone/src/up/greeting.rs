@@ -14,6 +14,7 @@ use crate::cli::AppendFsync;
 /// Where everything is, how to try it, how to stop it. Secrets are hidden.
 pub(crate) struct Greeting<'a> {
     pub(crate) api: SocketAddr,
+    pub(crate) operators: SocketAddr,
     pub(crate) ops: SocketAddr,
     /// What does not work yet, and why.
     pub(crate) missing: BTreeMap<&'static str, String>,
@@ -27,11 +28,16 @@ pub(crate) struct Greeting<'a> {
 
 impl fmt::Display for Greeting<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { api, ops, redis, .. } = self;
+        let Self { api, operators, ops, redis, .. } = self;
         writeln!(f, "\nholdfast {VERSION} is up\n")?;
         writeln!(f, "  API     http://{api}")?;
         writeln!(f, "  ops     http://{ops}/metrics, /readyz, /livez")?;
-        writeln!(f, "  redis   {redis}   (holdfastctl queue ls --redis {redis})")?;
+        let flag = match operators.port() {
+            8081 => String::new(),
+            _ => format!(" --operator http://{operators}"),
+        };
+        writeln!(f, "  operate http://{operators}   (holdfastctl queue ls{flag})")?;
+        writeln!(f, "  redis   {redis}   (holdfastctl doctor --redis {redis})")?;
         match &self.private {
             Some((dir, appendfsync)) => {
                 writeln!(f, "  data    {}", dir.display())?;
@@ -107,6 +113,7 @@ mod tests {
     ) -> String {
         let greeting = Greeting {
             api: ([127, 0, 0, 1], 8080).into(),
+            operators: ([127, 0, 0, 1], 8081).into(),
             ops: ([127, 0, 0, 1], 9090).into(),
             missing: BTreeMap::from([("redis", "unreachable".to_owned())]),
             redis: &settings.redis.url,
@@ -125,6 +132,7 @@ mod tests {
         for part in [
             "http://127.0.0.1:8080",
             "http://127.0.0.1:9090/metrics",
+            "http://127.0.0.1:8081   (holdfastctl queue ls)",
             "--redis redis://127.0.0.1:7001",
             "/srv/holdfast-data",
             "default -> http://127.0.0.1:7002",

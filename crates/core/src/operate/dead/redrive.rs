@@ -270,7 +270,7 @@ impl Redriven {
     ) -> Result<(), &'static str> {
         let items: Vec<_> = letters.iter().map(|letter| renamed(letter)).collect();
         let call = Redrive { shard, items: &items, deadline: None };
-        let done = patiently(async || call.run(redis).await).await;
+        let done = patiently(|| call.run(redis)).await;
         let (replies, _) = done.map_err(|err| reason(&err))?;
         let mut is_full = false;
         for (letter, reply) in letters.iter().zip(replies) {

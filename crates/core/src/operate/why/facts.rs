@@ -86,17 +86,18 @@ impl Facts {
         let (shard, key) = queue.place(identity);
         let found = look(redis, &shard, key).await?.filter(|found| is_of(found, identity));
         let depth = Depth { shard: &shard }.run(redis).await?;
-        let there = async |hash: &str| {
-            Ok::<_, StoreError>(plain::length(redis, CALL, hash, key).await? > 0)
-        };
         let is_known = found.is_some();
         // Under the key of another's request lies nothing of this one.
         let is_others = !is_known && look(redis, &shard, key).await?.is_some();
-        let (has_ticket, has_request, has_result) = if is_others {
-            (false, false, false)
-        } else {
-            (there(&shard.ticket).await?, there(&shard.request).await?, there(&shard.result).await?)
-        };
+        let mut there = [false; 3];
+        if !is_others {
+            for (there, hash) in
+                there.iter_mut().zip([&shard.ticket, &shard.request, &shard.result])
+            {
+                *there = plain::length(redis, CALL, hash, key).await? > 0;
+            }
+        }
+        let [has_ticket, has_request, has_result] = there;
         let mut facts = Self {
             queue: queue.name.clone(),
             tenant: identity.tenant.to_string(),

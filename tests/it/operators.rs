@@ -1,0 +1,176 @@
+//! Operators' calls through a producer: the tool speaks to it, and it notes who did what.
+
+use holdfast_testkit::{RedisServer, eventually, free_port};
+use serde_json::Value;
+
+use crate::cli::ctl;
+use crate::fleet::{Fleet, SOON, Setup};
+
+/// A fleet whose producer listens for operators at an address.
+async fn with_operators(setup: Setup) -> (Fleet, String) {
+    let port = free_port();
+    let producer = format!("operator_listen = \"127.0.0.1:{port}\"");
+    let fleet = Fleet::with(Setup { producer, ..setup }, RedisServer::start().await).await;
+    (fleet, format!("http://127.0.0.1:{port}"))
+}
+
+/// What the tool prints as JSON, asked of the producer.
+async fn told(operator: &str, arguments: &[&str]) -> Value {
+    let whole = [arguments, &["--operator", operator, "--output", "json"]].concat();
+    ctl(&whole).await.exited(0).json()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tool_means_the_same_by_a_producer_as_by_redis() {
+    let (fleet, operator) = with_operators(Setup::default()).await;
+    for id in ["a", "b"] {
+        fleet.submit(id, "{\"content\":\"x\"}").await;
+    }
+    let url = fleet.redis.url().to_owned();
+    for arguments in [
+        vec!["queue", "ls"],
+        vec!["lease", "ls"],
+        vec!["worker", "ls"],
+        vec!["dead", "ls"],
+        vec!["why", "b", "--queue", "q"],
+        vec!["queue", "pause", "q", "--dry-run"],
+        vec!["queue", "limit", "q", "9", "--dry-run"],
+    ] {
+        let by_producer = told(&operator, &arguments).await;
+        let straight = [&arguments[..], &["--redis", &url, "--output", "json"]].concat();
+        let straight = ctl(&straight).await.exited(0).json();
+        assert_eq!(without_ages(by_producer), without_ages(straight), "{arguments:?}");
+    }
+    let why = ctl(&["why", "a", "--queue", "q", "--operator", &operator]).await.exited(0);
+    assert!(why.text().contains("no worker is there"), "{}", why.text());
+    let unknown = ctl(&["retry-now", "a", "--queue", "q", "--operator", &operator]).await.exited(1);
+    assert!(unknown.stderr.contains("not-applicable (409)"), "{}", unknown.stderr);
+    let nobody = format!("http://127.0.0.1:{}", free_port());
+    let nobody = ctl(&["queue", "ls", "--operator", &nobody]).await.exited(1);
+    assert!(nobody.stderr.contains("can't connect"), "{}", nobody.stderr);
+}
+
+/// The same without what moves by itself from one look to the next.
+fn without_ages(mut value: Value) -> Value {
+    match &mut value {
+        Value::Array(rows) => rows.iter_mut().for_each(|row| *row = without_ages(row.take())),
+        Value::Object(members) => {
+            members.retain(|name, _| !name.starts_with("head_") && !name.ends_with("_ago"));
+            members.values_mut().for_each(|member| *member = without_ages(member.take()));
+        }
+        _ => {}
+    }
+    value
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_action_leaves_one_audit_line_whatever_the_filter_says() {
+    let more = "[log]\nfilter = \"error\"".to_owned();
+    let queue = "max_attempts = 1".to_owned();
+    let (fleet, operator) = with_operators(Setup { more, queue, ..Setup::default() }).await;
+    fleet
+        .gateway
+        .script(vec![holdfast_testkit::stand_in::Rule::new().cut_after(0)])
+        .expect("rules");
+    let mut worker = fleet.worker();
+    fleet.submit("a", "{\"content\":\"PROMPT-MARK\"}").await;
+    assert_eq!(fleet.result("a").await.0, "gave-up");
+    assert!(worker.process.terminate().await.success());
+    told(&operator, &["queue", "pause", "q", "--dry-run"]).await;
+    told(&operator, &["queue", "pause", "q"]).await;
+    told(&operator, &["queue", "limit", "q", "3"]).await;
+    let done = told(&operator, &["dead", "redrive", "--all", "--queue", "q", "--yes"]).await;
+    assert_eq!((&done["outcome"], &done["redriven"]), (&"done".into(), &1.into()));
+    ctl(&["lease", "release", "a", "--queue", "q", "--operator", &operator]).await.exited(1);
+
+    let lines = || {
+        let output = fleet.producers_output();
+        let events = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        events.filter(|event| event["target"] == "audit").collect::<Vec<_>>()
+    };
+    eventually("four lines", SOON, async || match lines().len() {
+        4 => Ok(()),
+        count => Err(format!("{count} lines")),
+    })
+    .await;
+    let said: Vec<[String; 6]> = lines()
+        .iter()
+        .map(|line| {
+            ["action", "who", "filter", "matched", "changed", "outcome"]
+                .map(|name| line[name].to_string().trim_matches('"').to_owned())
+        })
+        .collect();
+    let expected = [
+        ["pause", "anybody", "all shards", "1", "1", "set"],
+        ["limit", "anybody", "all shards limit=3", "1", "1", "set"],
+        ["redrive", "anybody", "all", "1", "1", "done"],
+        ["release", "anybody", "id=a tenant=default", "1", "0", "not-applicable"],
+    ];
+    assert_eq!(said, expected.map(|line| line.map(str::to_owned)));
+    assert!(!fleet.producers_output().contains("PROMPT-MARK"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_operator_did_not_spread_a_reclaimer_carries_on() {
+    let setup = Setup { queue: "shards = 4".to_owned(), ..Setup::default() };
+    let (fleet, operator) = with_operators(setup).await;
+    told(&operator, &["queue", "pause", "q"]).await;
+    // As if the one who paused it had died after the first shard.
+    for shard in 1..4 {
+        let meta = format!("hf1:{{q/{shard}}}:meta");
+        fleet.redis.command(&["HDEL", &meta, "paused", "paused_version"]).await;
+    }
+    let reclaimer = fleet.reclaimer();
+    fleet.ready(reclaimer.ops).await;
+    eventually("every shard is paused", SOON, async || {
+        for shard in 1..4 {
+            let meta = format!("hf1:{{q/{shard}}}:meta");
+            let paused = fleet.redis.command(&["HGET", &meta, "paused"]).await;
+            if paused.text() != Some("1") {
+                return Err(format!("shard {shard} is not"));
+            }
+        }
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_others_reach_is_refused_for_operators_without_keys() {
+    let producer = "operator_listen = \"0.0.0.0:0\"\nallow_anonymous = true".to_owned();
+    let setup = Setup { producer, ..Setup::default() };
+    let fleet = Fleet::without_producer(setup, RedisServer::start().await).await;
+    let mut role = fleet.role("producer", env!("CARGO_BIN_EXE_it-producer"), &[]);
+    assert_eq!(role.process.wait(SOON).await.code(), Some(64));
+    let output = role.process.output();
+    assert!(
+        output.contains("producer.operator_listen") && output.contains("keys_file"),
+        "{output}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_finds_a_running_holdfast_well_and_a_broken_one_not() {
+    let (fleet, _operator) = with_operators(Setup::default()).await;
+    let (worker, reclaimer) = (fleet.worker(), fleet.reclaimer());
+    fleet.ready(worker.ops).await;
+    fleet.ready(reclaimer.ops).await;
+    for number in 0..20 {
+        fleet.submit(&format!("r{number}"), "{\"content\":\"x\"}").await;
+    }
+    assert_eq!(fleet.result("r19").await.0, "answered");
+    let url = fleet.redis.url();
+    let well = ctl(&["doctor", "--redis", url, "--output", "json"]).await.exited(0);
+    let grades: Vec<Value> = well.json()["findings"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|finding| finding["grade"].clone())
+        .collect();
+    assert!(grades.iter().all(|grade| *grade == "note"), "{}", well.text());
+    assert_eq!(well.json()["requests"], 20);
+    fleet.redis.command(&["HINCRBY", "hf1:{q/0}:meta", "bytes", "7"]).await;
+    let broken = ctl(&["doctor", "--redis", url]).await.exited(3);
+    assert!(broken.text().contains("bytes-counter"), "{}", broken.text());
+    ctl(&["doctor", "--redis", url, "--queue", "nowhere"]).await.exited(1);
+}
