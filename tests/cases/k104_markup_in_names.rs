@@ -9,7 +9,6 @@ use crate::fleet::Setup;
 use crate::pace::beside_others;
 use crate::raw_gateway;
 use crate::stage::{self, holdfastctl};
-use holdfast_testkit::free_port;
 
 const MARKUP: &str = "\\\"><script>alert(1)</script>";
 
@@ -29,12 +28,7 @@ async fn markup_is_never_served_as_a_page_of_ours() {
     let _shared = beside_others().await;
     let page = "<script>alert(document.cookie)</script>";
     let head = ["content-type: text/html", "x-dropped-reason: <img src=x onerror=alert(1)>"];
-    let port = free_port();
-    let setup = Setup {
-        producer: format!("operator_listen = \"127.0.0.1:{port}\""),
-        queue: "max_attempts = 1".to_owned(),
-        ..Setup::default()
-    };
+    let setup = Setup { queue: "max_attempts = 1".to_owned(), ..Setup::default() };
     let (fleet, _gateway) =
         stage::raw(setup, move |_| raw_gateway::Answer::with(500, &head, page)).await;
     let worker = fleet.worker();
@@ -52,7 +46,7 @@ async fn markup_is_never_served_as_a_page_of_ours() {
     assert_eq!(result.header("content-security-policy"), Some("sandbox"));
     assert_eq!(result.header("x-content-type-options"), Some("nosniff"));
 
-    let operators = format!("http://127.0.0.1:{port}/v1/ops");
+    let operators = format!("{}/v1/ops", fleet.operators().await);
     let paths = ["queues", "queues/q", "queues/q/why/k104", "leases", "workers", "queues/q/dead"];
     for path in paths {
         let answer = fleet.http.request("GET", &format!("{operators}/{path}"), &[], "").await;

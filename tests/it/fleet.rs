@@ -110,6 +110,18 @@ impl Fleet {
         self.producers.borrow().iter().map(|role| role.ops).collect()
     }
 
+    /// Where the producer takes operators' calls; it must log what the producer says.
+    pub(crate) async fn operators(&self) -> String {
+        eventually("the producer tells where operators' calls are", SOON, async || {
+            let output = self.producers_output();
+            let events = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let mut open = events.filter(|event| event["message"] == "operators' calls open");
+            let event = open.next().ok_or_else(|| output.clone())?;
+            Ok::<_, String>(format!("http://{}", event["address"].as_str().expect("an address")))
+        })
+        .await
+    }
+
     /// Starts a worker.
     pub(crate) fn worker(&self) -> Role {
         self.worker_with(&[])

@@ -9,5 +9,6 @@ mod ids;
 mod memory;
 mod operators;
 mod outages;
+mod replicas;
 mod settles;
 mod suspects;

@@ -23,9 +23,12 @@ impl Signals {
 
     /// Turns signals into requests to stop, for ever.
     pub(crate) async fn forward(&mut self, stop: &Stop) -> Infallible {
-        info!(signal = self.next().await, "asked to stop");
+        // Waited for outside of the event: what the filter leaves out is not evaluated.
+        let signal = self.next().await;
+        info!(signal, "asked to stop");
         stop.drain.cancel();
-        warn!(signal = self.next().await, "asked to stop again: ending at once");
+        let signal = self.next().await;
+        warn!(signal, "asked to stop again: ending at once");
         stop.now.cancel();
         std::future::pending().await
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use holdfast_core::model::{Failure, FailureCode};
 use holdfast_core::script::{Burial, SettleKind, SettleReply};
+use holdfast_runtime::keys::Key;
 use holdfast_testkit::RedisServer;
 use holdfast_testkit::http::Answer;
 use serde_json::{Value, json};
@@ -204,4 +205,32 @@ async fn a_web_page_cannot_act_and_a_foreign_name_is_not_answered() {
     let url = format!("{}/v1/ops/queues", producer.base);
     let answer = producer.http.request("GET", &url, &[], "").await;
     assert_eq!(answer.status, 404, "callers have no such routes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_keys_an_operator_needs_one_with_the_scope_and_may_use_any_name() {
+    let redis = RedisServer::start().await;
+    let (caller, operator) = (Key::random(), Key::random());
+    let line = |scopes: &str, name: &str, key: &Key| {
+        format!("tenant=acme scopes={scopes} name={name} sha256={}\n", key.hash())
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys");
+    let lines = line("submit,read,cancel", "app", &caller) + &line("operate", "kim", &operator);
+    std::fs::write(&file, lines).unwrap();
+    let setting = format!("keys_file = \"{}\"", file.display());
+    let producer = Producer::start(&redis, &setting, "").await;
+    let url = format!("{}/v1/ops/queues/q", producer.operators);
+    let ask = async |key: Option<&Key>| {
+        let bearer = key.map(|key| format!("Bearer {}", key.expose()));
+        let mut headers = vec![("host", "operate.example")];
+        headers.extend(bearer.as_deref().map(|it| ("authorization", it)));
+        producer.http.request("GET", &url, &headers, "").await
+    };
+    let nobody = ask(None).await;
+    assert_eq!((nobody.status, problem(&nobody).as_str()), (401, "unauthorized"));
+    let other = ask(Some(&caller)).await;
+    assert_eq!((other.status, problem(&other).as_str()), (403, "forbidden"));
+    let shown = ask(Some(&operator)).await;
+    assert_eq!((shown.status, &body(&shown)["name"]), (200, &"q".into()));
 }

@@ -43,6 +43,8 @@ pub(super) async fn read(redis: &Redis, keys: &ShardKeys) -> Result<Counters, St
     let (pairs, _) = parts.as_chunks::<2>();
     let read = |[name, value]: &[fred::types::Value; 2]| {
         let name = String::from_utf8_lossy(&plain::bytes(name.clone())?).into_owned();
+        // What a lane has used of its rate is no count of what is there.
+        name.starts_with(['n', 'b']).then_some(())?;
         Some((name, number(plain::bytes(value.clone()).as_ref())))
     };
     Ok(Counters { seq, bytes, lanes: pairs.iter().filter_map(read).collect() })
