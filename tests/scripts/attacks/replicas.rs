@@ -49,7 +49,6 @@ async fn an_answer_that_ends_with_a_write_of_its_own_is_not_told_as_safe_by_a_fr
     assert_eq!(reached(&shard, "20000").await, Some(1), "the tick arrived");
     let key = later.key();
     // The stream is ordered: what was shown is there before the tick is.
-    let there =
-        replica.command(&[b"HEXISTS".as_slice(), shard.keys.ticket.as_bytes(), key.as_bytes()]);
-    assert_eq!(there.await.int(), Some(1));
+    let words = [b"HEXISTS".as_slice(), shard.keys.ticket.as_bytes(), key.as_bytes()];
+    assert_eq!(replica.command(&words).await.int(), Some(1));
 }

@@ -6,8 +6,9 @@ use holdfast_core::{
     StoreError,
     model::{Fence, Generation, Handle, Session},
     script::{
-        self, Cancel, Claim, Depth, Expire, Override, Overrule, OverruleMode, Policy, Promote,
-        QueuePolicy, Read, Reclaim, Redrive, Register, Renew, Ring, Settle, SettleItem, Sweep,
+        self, Audit, Cancel, Claim, Depth, Expire, Override, Overrule, OverruleMode, Policy,
+        Promote, QueuePolicy, Read, Reclaim, Redrive, Register, Renew, Ring, Settle, SettleItem,
+        Sweep,
     },
 };
 
@@ -20,7 +21,7 @@ const DEADLINE: usize = 50;
 const LAPSES: usize = 82;
 
 /// Each call that is tried: its script, and in which way it is called.
-const CALLS: [&str; 30] = [
+const CALLS: [&str; 31] = [
     "submit",
     "submit new",
     "submit known",
@@ -46,6 +47,7 @@ const CALLS: [&str; 30] = [
     "sweep",
     "read",
     "read tick",
+    "audit",
     "policy",
     "overrule",
     "register",
@@ -229,6 +231,10 @@ impl World {
             }
             "ring" => Ring { shard }.run(redis).await.map(drop),
             "depth" => Depth { shard }.run(redis).await.map(drop),
+            "audit" => {
+                let keys: Vec<_> = self.held.iter().map(|(_, handle)| handle.key()).collect();
+                Audit { shard, keys: &keys }.run(redis).await.map(drop)
+            }
             other => panic!("{other}: say here what it is"),
         }
     }
@@ -299,7 +305,11 @@ async fn a_key_of_another_type_fails_a_call_before_its_first_write_or_not_at_all
         world.shard.forget_since(&world.memory).await;
         world.call(call).await.unwrap_or_else(|error| panic!("{call}: {error}"));
         let writes = world.shard.dump().await != whole;
-        assert_eq!(writes, !matches!(call, "read" | "depth"), "{call} has something to write");
+        assert_eq!(
+            writes,
+            !matches!(call, "read" | "depth" | "audit"),
+            "{call} has something to write"
+        );
         world.shard.assert_whole().await;
         let (half, refused) = world.spoil(call).await;
         assert!(refused > 0 || call == "ring", "{call} meets no type");
