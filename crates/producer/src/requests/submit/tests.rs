@@ -32,13 +32,17 @@ const PAGE: &str = include_str!("../../../../../docs/metrics.md");
 const SOON: Duration = Duration::from_secs(20);
 
 /// What no submit to a declared queue is refused with.
-const OF_OTHERS: [Kind; 6] = [
+const OF_OTHERS: [Kind; 10] = [
     Kind::InvalidBatch,
     Kind::InvalidName,
     Kind::NotFound,
     Kind::UnknownQueue,
     Kind::UnknownRequest,
     Kind::MethodNotAllowed,
+    Kind::InvalidOperation,
+    Kind::NotApplicable,
+    Kind::Overtaken,
+    Kind::ForeignHost,
 ];
 
 /// Every label: what a submit may become.
