@@ -22,7 +22,7 @@ pub(crate) enum Ops {
     /// Redis.
     Direct(Direct),
     /// A producer.
-    Http(Http),
+    Http(Box<Http>),
 }
 
 /// The same call by either way.
@@ -43,7 +43,7 @@ impl Ops {
             return Ok(Self::Direct(Direct { store, who }));
         }
         let api = Api::at(("--operator", &args.operator.0), args.key_file.as_deref())?;
-        Ok(Self::Http(Http(api)))
+        Ok(Self::Http(Box::new(Http(api))))
     }
 
     /// The queues, or the one that is asked for.
