@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::Redis;
 use holdfast_core::keys::ShardKeys;
 use holdfast_core::model::QueueName;
 use holdfast_core::redis::Subscriber;
 use holdfast_core::script::{MAX_BYTES, MAX_ITEMS, QueuePolicy};
+use holdfast_core::{Redis, metrics};
 use holdfast_runtime::declare::Declaring;
 use holdfast_runtime::serve;
 use holdfast_runtime::settings::{GRACE, GRACE_RESERVE, HttpLimits, QueueSettings};
@@ -68,6 +68,8 @@ pub async fn spawn(
     redis: Redis,
     config: Config,
 ) -> Result<Addresses, BoxError> {
+    // There also where no file is named: who looks for it must not wonder whether it is missing.
+    metrics::file_stale("keys_file", false);
     let listener = serve::bind(config.listen).await?;
     let operators = serve::bind(config.operator_listen).await?;
     let addresses = Addresses { api: listener.local_addr()?, operators: operators.local_addr()? };

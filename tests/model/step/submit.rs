@@ -86,10 +86,10 @@ impl State {
         if limits.bytes > 0 && lane.bytes + size > limits.bytes {
             return Some("bytes");
         }
-        if limits.rate > 0 {
+        if let Some(step) = SECOND.checked_div(limits.rate) {
             // Later is from before the clock went back.
             let used = lane.used_till.filter(|till| *till <= now + SECOND);
-            let till = used.unwrap_or(0).max(now) + SECOND / limits.rate;
+            let till = used.unwrap_or(0).max(now) + step;
             if till > now + SECOND {
                 return Some("rate");
             }
