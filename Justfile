@@ -31,3 +31,7 @@ walk N="300":
 # 50 requests to a real model on CPU, a worker killed on the way.
 realmodel:
     cargo test -p holdfast-tests --test realmodel
+
+# Everything in deploy/: rendered, checked, started, and the image replayed. Needs kustomize or kubectl, and root.
+deploy:
+    cargo test -p holdfast-tests --test deploy

@@ -62,7 +62,7 @@ fn twice() -> Vec<String> {
 }
 
 /// A moment in so many seconds as HTTP writes it.
-fn date_in(seconds: u64) -> String {
+pub(crate) fn date_in(seconds: u64) -> String {
     #[expect(clippy::disallowed_methods, reason = "a gateway's clock")]
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
     let at = now.as_secs() + seconds;

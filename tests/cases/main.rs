@@ -60,3 +60,4 @@ mod k86_busy_redis;
 mod k87_eviction;
 mod k96_signals;
 mod k98_probes;
+mod k99_skewed_clocks;

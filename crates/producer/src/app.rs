@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use holdfast_core::Redis;
@@ -136,6 +136,8 @@ const QUICK: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     ahead_ms: AtomicI64,
+    /// Whether Redis has told the time before.
+    known: AtomicBool,
 }
 
 impl Clock {
@@ -146,15 +148,16 @@ impl Clock {
 
     /// Redis said that it is `redis_ms`, in answer to a call that took `elapsed`.
     ///
-    /// A slow answer says too little about when it was given.
+    /// A slow answer says too little about when it was given, but more than this host's own clock.
     pub(crate) fn note(&self, redis_ms: u64, elapsed: Duration) {
-        if elapsed > QUICK {
+        if elapsed > QUICK && self.known.load(Ordering::Relaxed) {
             return;
         }
         let half_ms = u64::try_from(elapsed.as_millis() / 2).unwrap_or_default();
         let here = i128::from(host_ms().saturating_sub(half_ms));
         if let Ok(ahead) = i64::try_from(i128::from(redis_ms) - here) {
             self.ahead_ms.store(ahead, Ordering::Relaxed);
+            self.known.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -179,5 +182,9 @@ mod tests {
         assert!(clock.now_ms().abs_diff(host_ms() - an_hour) < 1_000);
         clock.note(host_ms(), Duration::from_secs(1));
         assert!(clock.now_ms().abs_diff(host_ms() - an_hour) < 1_000, "too slow to tell");
+
+        let clock = Clock::default();
+        clock.note(host_ms() + an_hour, Duration::from_secs(1));
+        assert!(clock.now_ms().abs_diff(host_ms() + an_hour) < 1_000, "better than nothing");
     }
 }

@@ -76,6 +76,9 @@ pub async fn spawn(
     let health = services.health().part("queues");
     let declaring = Declaring::new(redis.clone(), &config.queues, health);
     let Assembled { app, loops } = assemble(redis, &config, declaring.again(), services.stop())?;
+    // Who is ready knows the time by which deadlines are judged, whatever this host's clock says.
+    let clock = Arc::clone(&app.store.clock);
+    let declaring = declaring.with_time(move |now, took| clock.note(now, took));
     services.spawn("declaring", |stop| declaring.run(stop));
     if let Some(keys) = config.keys {
         services.spawn("keys", |stop| keys.watch(stop));

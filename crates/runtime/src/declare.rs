@@ -65,7 +65,11 @@ pub struct Declaring {
     health: HealthPart,
     again: Arc<Notify>,
     versions: BTreeMap<String, u64>,
+    told_time: Option<ToldTime>,
 }
+
+/// Who wants to know what time it is by the clock of Redis, in ms, and how long that answer took.
+type ToldTime = Box<dyn Fn(u64, Duration) + Send + Sync>;
 
 enum Round {
     Failed(StoreError),
@@ -87,12 +91,18 @@ impl Declaring {
     ) -> Self {
         let queues = queues.iter().map(|(name, queue)| (name.clone(), queue.policy())).collect();
         let (again, versions) = (Arc::new(Notify::new()), BTreeMap::new());
-        Self { redis, queues, worker: None, health, again, versions }
+        Self { redis, queues, worker: None, health, again, versions, told_time: None }
     }
 
     /// Shows a worker as well: its session, and what is to be told of it, also when it changes.
     pub fn with_worker(mut self, session: Session, told: watch::Receiver<String>) -> Self {
         self.worker = Some((session, told));
+        self
+    }
+
+    /// Tells `told` the time of Redis, in ms, and how long that answer took: before `health` is ready, and at each round.
+    pub fn with_time(mut self, told: impl Fn(u64, Duration) + Send + Sync + 'static) -> Self {
+        self.told_time = Some(Box::new(told));
         self
     }
 
@@ -164,9 +174,14 @@ impl Declaring {
             self.check_server().await?;
         }
         for (queue, policy) in &self.queues {
-            let row = Register::Queue(queue, policy.shards);
+            let (row, asked) = (Register::Queue(queue, policy.shards), Instant::now());
             match row.run(&self.redis).await? {
-                RegisterReply::Registered(now) => note_skew(now),
+                RegisterReply::Registered(now) => {
+                    note_skew(now);
+                    if let Some(told) = &self.told_time {
+                        told(now, asked.elapsed());
+                    }
+                }
                 RegisterReply::Differs(registered) => {
                     let (queue, shards) = (queue.clone(), policy.shards);
                     return Err(Round::Impossible(Undeclarable::Shards {
