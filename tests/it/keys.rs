@@ -143,7 +143,10 @@ async fn a_file_of_keys_that_turns_faulty_leaves_the_old_keys_in_force_and_is_to
     let line =
         told.lines().find(|line| line.contains("stays in force")).expect("a line in the log");
     let line: Value = serde_json::from_str(line).expect("JSON");
-    assert_eq!((&line["level"], &line["error"]), (&"ERROR".into(), &"line 2 lacks scopes".into()));
+    assert_eq!(
+        (&line["level"], &line["error"]),
+        (&"ERROR".into(), &"must hold callers' keys: line 2 lacks scopes".into())
+    );
 
     fs::write(&keys, format!("{}\n", new.line)).expect("a good file");
     stale(0.0).await;

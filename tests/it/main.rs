@@ -27,4 +27,5 @@ mod redis_away;
 mod secrets;
 mod targets;
 mod tenants;
+mod tls;
 mod up;

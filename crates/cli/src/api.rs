@@ -12,6 +12,7 @@ use holdfast_runtime::settings::SecretFile;
 use http_body_util::{BodyExt, Full};
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Uri};
+use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -22,6 +23,7 @@ use crate::args::ApiArgs;
 use crate::call::Call;
 use crate::failure::Failure;
 use crate::reply::Reply;
+use crate::tls;
 
 /// How long a connection may take to be made.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -61,7 +63,7 @@ pub(crate) enum NoAnswer {
 
 /// The API behind an address. Connections are kept.
 pub(crate) struct Api {
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     server: String,
     authorization: Option<HeaderValue>,
     memory: Arc<Semaphore>,
@@ -85,6 +87,7 @@ impl Api {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT_LIMIT));
+        let connector = tls::connector(connector, &server)?;
         let client =
             Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
         let memory = Arc::new(Semaphore::new(ANSWERS_AT_ONCE as usize));
@@ -152,14 +155,11 @@ fn address(flag: &str, text: &str) -> Result<String, Failure> {
         return wrong("must be an address like http://127.0.0.1:8080");
     };
     match (uri.scheme_str(), uri.authority()) {
-        (Some("https"), _) => {
-            wrong("can't be https yet: reach the API by http, on loopback or through a tunnel")
-        }
-        (Some("http"), Some(authority)) if authority.as_str().contains('@') => {
+        (Some("http" | "https"), Some(authority)) if authority.as_str().contains('@') => {
             wrong("must not hold a user or a password: give a key with --key-file")
         }
-        (Some("http"), Some(authority)) if uri.query().is_none() => {
-            Ok(format!("http://{authority}{}", uri.path().trim_end_matches('/')))
+        (Some(scheme @ ("http" | "https")), Some(authority)) if uri.query().is_none() => {
+            Ok(format!("{scheme}://{authority}{}", uri.path().trim_end_matches('/')))
         }
         _ => wrong("must be an address like http://127.0.0.1:8080"),
     }
@@ -192,8 +192,8 @@ mod tests {
         let address = |text| super::address("--server", text);
         assert_eq!(address("http://h:1").unwrap(), "http://h:1");
         assert_eq!(address("http://h:1/base/").unwrap(), "http://h:1/base");
+        assert_eq!(address("https://h").unwrap(), "https://h");
         for (text, told) in [
-            ("https://h", "can't be https yet"),
             ("http://u:S3CRET@h", "--key-file"),
             ("127.0.0.1:8080", "must be an address"),
             ("http://h?x=S3CRET", "must be an address"),

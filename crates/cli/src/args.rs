@@ -105,7 +105,7 @@ pub(crate) enum Form {
 /// Where the API is.
 #[derive(Debug, Flags)]
 pub(crate) struct ApiArgs {
-    /// The API's address; http only.
+    /// The API's address. For https the system's certificates are trusted, or those that SSL_CERT_FILE names.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
     pub(crate) server: Hidden,
     /// A file that holds the caller's key and nothing else. Without it, HOLDFAST_KEY in the environment is the key.

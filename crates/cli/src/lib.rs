@@ -40,6 +40,7 @@ mod single;
 mod store;
 mod table;
 mod time;
+mod tls;
 mod workers;
 
 use std::ffi::OsString;

@@ -8,7 +8,10 @@ use std::time::Duration;
 use holdfast_core::model::{QueueName, TenantName};
 use holdfast_core::script::LaneLimits;
 use holdfast_runtime::reread::Unusable;
-use holdfast_runtime::settings::{HttpLimits, QueueSettings, RedisSettings, TenantSettings};
+use holdfast_runtime::serve::Tls;
+use holdfast_runtime::settings::{
+    HttpLimits, ProducerSettings, QueueSettings, RedisSettings, TenantSettings,
+};
 use holdfast_runtime::{Problems, Settings};
 
 use crate::who::{self, Keys};
@@ -28,6 +31,8 @@ pub struct Config {
     pub wait_max: Duration,
     /// What a caller may occupy.
     pub limits: HttpLimits,
+    /// The certificate that the API shows; none: it speaks without TLS.
+    pub(crate) tls: Option<Tls>,
     /// The callers' keys; none: everybody is one tenant.
     pub(crate) keys: Option<Arc<Keys>>,
     /// What tenants may have in each queue; who is not there has no limit.
@@ -42,16 +47,12 @@ impl Config {
         let mut problems = Problems::default();
         let some = !settings.queues.is_empty();
         problems.check(some, "queues", "none", "must declare at least one queue");
-        let keys = settings.producer.keys_file.as_deref().and_then(|path| {
-            let told = |err: Unusable| {
-                let rule = match err {
-                    Unusable::Content(faults) => format!("must hold callers' keys: {faults}"),
-                    other => other.to_string(),
-                };
-                problems.check(false, "producer.keys_file", path.display(), &rule);
-            };
-            who::open(path).map_err(told).ok()
-        });
+        let producer = &settings.producer;
+        let keys = producer.keys_file.as_deref().map(who::open);
+        let tls = producer.tls_cert_file.as_deref().zip(producer.tls_key_file.as_deref());
+        let tls = tls.map(|(certificate, key)| Tls::open(certificate, key));
+        let keys = usable(keys, producer, &mut problems);
+        let tls = usable(tls, producer, &mut problems);
         problems.or(Self {
             redis: settings.redis.clone(),
             listen: settings.producer.listen,
@@ -59,6 +60,7 @@ impl Config {
             operator_listen: settings.producer.operator_listen,
             wait_max: settings.producer.wait_max,
             limits: settings.producer.limits.clone(),
+            tls,
             keys,
             tenants: settings.tenants.iter().map(|(name, it)| (name.clone(), limits(it))).collect(),
             queues: settings.queues.clone(),
@@ -70,4 +72,24 @@ impl Config {
 fn limits(settings: &TenantSettings) -> LaneLimits {
     let TenantSettings { queued, bytes, submits_per_second } = *settings;
     LaneLimits { requests: queued, bytes, rate: submits_per_second }
+}
+
+/// What was opened; else the fault of its file is noted as one of the setting that names it.
+fn usable<T>(
+    opened: Option<Result<T, Unusable>>,
+    settings: &ProducerSettings,
+    problems: &mut Problems,
+) -> Option<T> {
+    let Unusable { setting, rule } = match opened? {
+        Ok(it) => return Some(it),
+        Err(err) => err,
+    };
+    let path = match setting {
+        "tls_cert_file" => &settings.tls_cert_file,
+        "tls_key_file" => &settings.tls_key_file,
+        _ => &settings.keys_file,
+    };
+    let path = path.as_deref().map_or_else(String::new, |path| path.display().to_string());
+    problems.check(false, &format!("producer.{setting}"), path, &rule);
+    None
 }

@@ -10,10 +10,9 @@ use holdfast_core::redis::Subscriber;
 use holdfast_core::script::{MAX_BYTES, MAX_ITEMS, QueuePolicy};
 use holdfast_core::{Redis, metrics};
 use holdfast_runtime::declare::Declaring;
-use holdfast_runtime::serve;
+use holdfast_runtime::serve::{self, Listening};
 use holdfast_runtime::settings::{GRACE, GRACE_RESERVE, HttpLimits, QueueSettings};
 use holdfast_runtime::{BoxError, Services};
-use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -87,6 +86,11 @@ pub async fn spawn(
     let limits = HttpLimits { max_connections: OPERATORS, ..config.limits.clone() };
     services
         .spawn("operators", |stop| serve::http(operators, router, limits, OPERATORS_DRAIN, stop));
+    if let Some(tls) = &config.tls {
+        let files = tls.files();
+        services.spawn("certificate", |stop| files.watch(stop));
+    }
+    let listener = Listening { listener, tls: config.tls };
     let api = Api { listener, app, loops, limits: config.limits };
     services.spawn("api", |stop| api.run(stop));
     let Addresses { api, operators } = addresses;
@@ -97,7 +101,7 @@ pub async fn spawn(
 
 /// The API, and the loops that make its calls.
 struct Api {
-    listener: TcpListener,
+    listener: Listening,
     app: Arc<App>,
     loops: JoinSet<()>,
     limits: HttpLimits,

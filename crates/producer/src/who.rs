@@ -33,9 +33,10 @@ pub(crate) type Keys = Reread<KeyFile>;
 pub(crate) fn open(path: &Path) -> Result<Arc<Keys>, Unusable> {
     let make = |contents: &[Vec<u8>]| {
         let content = contents.first().map_or(&[][..], Vec::as_slice);
-        KeyFile::read(content).map_err(|faults| faults.to_string())
+        let rule = |faults| format!("must hold callers' keys: {faults}");
+        KeyFile::read(content).map_err(|faults| Unusable::new(SETTING, rule(faults)))
     };
-    Reread::open(SETTING, vec![path.to_owned()], make).map(Arc::new)
+    Reread::open(vec![(SETTING, path.to_owned())], make).map(Arc::new)
 }
 
 /// Tells who a caller is.

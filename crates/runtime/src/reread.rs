@@ -6,8 +6,8 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
-use std::path::PathBuf;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,41 +29,42 @@ const TELL_EVERY: Duration = Duration::from_secs(600);
 const LONGEST: u64 = 4 << 20;
 
 /// Makes what is used out of the contents of the files, in their order; else says which rule is broken.
-type Make<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync>;
+type Make<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, Unusable> + Send + Sync>;
 
 /// One or more files that belong together, and what they held when they last made sense.
 pub struct Reread<T> {
-    /// The setting that names the first of them; the label in logs and metrics.
-    setting: &'static str,
-    paths: Vec<PathBuf>,
+    /// Each by the setting that names it. The first is the label of the metric.
+    files: Vec<(&'static str, PathBuf)>,
     make: Make<T>,
     current: Mutex<(Vec<Vec<u8>>, Arc<T>)>,
 }
 
-/// Files that can't be used. Their content is not told.
+/// A file that can't be used. Its content is not told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
-    /// One can't be read.
-    #[error("can't be read: {0}")]
-    Read(io::ErrorKind),
-    /// One is far too long.
-    #[error("is larger than 4 MiB")]
-    Long,
-    /// They hold something else.
-    #[error("{0}")]
-    Content(String),
+#[error("{setting} {rule}")]
+pub struct Unusable {
+    /// The setting that names it.
+    pub setting: &'static str,
+    /// The rule that it breaks.
+    pub rule: String,
+}
+
+impl Unusable {
+    /// A file that breaks a rule.
+    pub fn new(setting: &'static str, rule: impl Into<String>) -> Self {
+        Self { setting, rule: rule.into() }
+    }
 }
 
 impl<T: Send + Sync + 'static> Reread<T> {
     /// Reads the files for the first time.
     pub fn open(
-        setting: &'static str,
-        paths: Vec<PathBuf>,
-        make: impl Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync + 'static,
+        files: Vec<(&'static str, PathBuf)>,
+        make: impl Fn(&[Vec<u8>]) -> Result<T, Unusable> + Send + Sync + 'static,
     ) -> Result<Self, Unusable> {
-        let contents = read_all(&paths)?;
-        let made = Arc::new(make(&contents).map_err(Unusable::Content)?);
-        Ok(Self { setting, paths, make: Box::new(make), current: Mutex::new((contents, made)) })
+        let contents = read_all(&files)?;
+        let made = Arc::new(make(&contents)?);
+        Ok(Self { files, make: Box::new(make), current: Mutex::new((contents, made)) })
     }
 
     /// What they held when they last made sense.
@@ -75,11 +76,11 @@ impl<T: Send + Sync + 'static> Reread<T> {
     ///
     /// On an error, what was read before stays in force.
     pub fn look(&self) -> Result<bool, Unusable> {
-        let contents = read_all(&self.paths)?;
+        let contents = read_all(&self.files)?;
         if contents == self.lock().0 {
             return Ok(false);
         }
-        let made = Arc::new((self.make)(&contents).map_err(Unusable::Content)?);
+        let made = Arc::new((self.make)(&contents)?);
         *self.lock() = (contents, made);
         Ok(true)
     }
@@ -88,7 +89,8 @@ impl<T: Send + Sync + 'static> Reread<T> {
     pub async fn watch(self: Arc<Self>, stop: CancellationToken) -> Result<(), Infallible> {
         let mut wrong = None;
         let mut seldom = Seldom::new(TELL_EVERY);
-        metrics::file_stale(self.setting, false);
+        let label = self.files.first().map_or("none", |(setting, _)| *setting);
+        metrics::file_stale(label, false);
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -99,12 +101,12 @@ impl<T: Send + Sync + 'static> Reread<T> {
             let this = Arc::clone(&self);
             // Fails only while the runtime ends.
             let Ok(looked) = spawn_blocking(move || this.look()).await else { continue };
-            metrics::file_stale(self.setting, looked.is_err());
+            metrics::file_stale(label, looked.is_err());
             match looked {
                 Ok(changed) => {
                     let was_wrong = wrong.take().is_some();
                     if changed || was_wrong {
-                        info!(setting = self.setting, "took what the file holds now");
+                        info!(setting = label, "took what the file holds now");
                     }
                 }
                 Err(err) => {
@@ -112,7 +114,7 @@ impl<T: Send + Sync + 'static> Reread<T> {
                         seldom = Seldom::new(TELL_EVERY);
                     }
                     if seldom.now().is_some() {
-                        error!(setting = self.setting, error = %err, "{STALE}");
+                        error!(setting = err.setting, error = err.rule, "{STALE}");
                     }
                     wrong = Some(err);
                 }
@@ -130,23 +132,20 @@ const STALE: &str = "a file that was changed can't be used: what it held before 
 
 impl<T> fmt::Debug for Reread<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reread")
-            .field("setting", &self.setting)
-            .field("paths", &self.paths)
-            .finish_non_exhaustive()
+        f.debug_struct("Reread").field("files", &self.files).finish_non_exhaustive()
     }
 }
 
-fn read_all(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, Unusable> {
-    paths.iter().map(read).collect()
+fn read_all(files: &[(&'static str, PathBuf)]) -> Result<Vec<Vec<u8>>, Unusable> {
+    files.iter().map(|(setting, path)| read(setting, path)).collect()
 }
 
-fn read(path: &PathBuf) -> Result<Vec<u8>, Unusable> {
+fn read(setting: &'static str, path: &Path) -> Result<Vec<u8>, Unusable> {
     let mut content = Vec::new();
     let read = File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut content));
     match read {
-        Err(err) => Err(Unusable::Read(err.kind())),
-        Ok(length) if length as u64 > LONGEST => Err(Unusable::Long),
+        Err(err) => Err(Unusable::new(setting, format!("can't be read: {}", err.kind()))),
+        Ok(length) if length as u64 > LONGEST => Err(Unusable::new(setting, "is above 4 MiB")),
         Ok(_) => Ok(content),
     }
 }
@@ -155,24 +154,26 @@ fn read(path: &PathBuf) -> Result<Vec<u8>, Unusable> {
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
-    use std::path::Path;
 
     use super::*;
 
     fn open(paths: Vec<PathBuf>) -> Result<Reread<String>, Unusable> {
-        Reread::open("keys_file", paths, |contents| {
-            let text = String::from_utf8(contents.concat()).map_err(|_| "is no text".to_owned())?;
-            if text.contains("bad") { Err("is bad".to_owned()) } else { Ok(text) }
+        let files = paths.into_iter().map(|path| ("a_file", path)).collect();
+        Reread::open(files, |contents| {
+            let text = String::from_utf8(contents.concat()).unwrap();
+            if text.contains("bad") { Err(Unusable::new("a_file", "is bad")) } else { Ok(text) }
         })
     }
+
+    const GONE: &str = "a_file can't be read: entity not found";
 
     #[test]
     fn what_a_file_held_stays_in_force_while_it_is_broken_or_gone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        assert_eq!(open(vec![path.clone()]).unwrap_err(), Unusable::Read(io::ErrorKind::NotFound));
+        assert_eq!(open(vec![path.clone()]).unwrap_err().to_string(), GONE);
         fs::write(&path, "bad").unwrap();
-        assert_eq!(open(vec![path.clone()]).unwrap_err(), Unusable::Content("is bad".to_owned()));
+        assert_eq!(open(vec![path.clone()]).unwrap_err().to_string(), "a_file is bad");
 
         fs::write(&path, "one").unwrap();
         let file = open(vec![path.clone()]).unwrap();
@@ -182,13 +183,13 @@ mod tests {
         fs::write(&path, "bad").unwrap();
         assert!(file.look().is_err());
         fs::remove_file(&path).unwrap();
-        assert_eq!(file.look(), Err(Unusable::Read(io::ErrorKind::NotFound)));
+        assert_eq!(file.look().unwrap_err().to_string(), GONE);
         assert_eq!(file.current().as_str(), "two");
         fs::write(&path, "two").unwrap();
         assert_eq!(file.look(), Ok(false));
         let long = File::create(&path).unwrap();
         long.set_len(LONGEST + 1).unwrap();
-        assert_eq!(file.look(), Err(Unusable::Long));
+        assert_eq!(file.look().unwrap_err().to_string(), "a_file is above 4 MiB");
     }
 
     /// The way in which Kubernetes replaces a mounted secret: the link of all links is turned.

@@ -8,6 +8,7 @@ mod body;
 mod connection;
 mod host;
 mod stalled;
+mod tls;
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ use crate::settings::HttpLimits;
 pub use body::{BodyDeadline, BodyTimeout};
 use connection::Connections;
 pub use host::names_its_host;
+pub use tls::Tls;
 
 /// A listener that can't be had.
 #[derive(Debug, thiserror::Error)]
@@ -44,25 +46,40 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
     TcpListener::bind(address).await.map_err(|source| BindError { address, source })
 }
 
+/// A listener, and the certificate that it shows; none: it speaks without TLS.
+pub struct Listening {
+    /// Where it listens.
+    pub listener: TcpListener,
+    /// Its certificate.
+    pub tls: Option<Tls>,
+}
+
+impl From<TcpListener> for Listening {
+    fn from(listener: TcpListener) -> Self {
+        Self { listener, tls: None }
+    }
+}
+
 /// How long accepting rests when the process has no file descriptor left.
 const OUT_OF_FILES: Duration = Duration::from_millis(200);
 
 /// Serves `app` until `stop`; then closes the listener at once and lets running requests end
 /// within `drain`.
 pub async fn http(
-    listener: TcpListener,
+    listening: impl Into<Listening>,
     app: Router,
     limits: HttpLimits,
     drain: Duration,
     stop: CancellationToken,
 ) -> io::Result<()> {
+    let Listening { listener, tls } = listening.into();
     let slots = Arc::new(Semaphore::new(limits.max_connections));
     let connections = Connections::new(app, limits, stop.clone());
     let mut open = JoinSet::new();
     while let Some((socket, slot)) = next(&listener, &slots, &mut open, &stop).await {
         // Answers are small and wanted at once; a socket that refuses is gone already.
         if socket.set_nodelay(true).is_ok() {
-            let serving = connections.serve(socket);
+            let serving = connections.serve(socket, tls.clone());
             open.spawn(async move {
                 serving.await;
                 drop(slot);

@@ -186,6 +186,7 @@ impl Up {
         Greeting {
             api: listening.api,
             operators: listening.operators,
+            producer: &self.settings.producer,
             ops,
             missing,
             redis: &self.settings.redis.url,

@@ -1,7 +1,7 @@
 //! One connection, from accept to its end.
 //!
 //! HTTP/1.1 alone: with HTTP/2 a caller could hold a stream by a window of nothing, and without TLS
-//! hardly anybody speaks it.
+//! hardly anybody speaks it. So TLS agrees on nothing else either.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -15,6 +15,7 @@ use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -23,6 +24,7 @@ use tracing::debug;
 use super::activity::Activity;
 use super::body::{BodyDeadline, RunningBody, TimedBody};
 use super::stalled::Stalled;
+use super::tls::Tls;
 use crate::settings::HttpLimits;
 
 /// What is left to an idle connection once the process stops: time to flush the last answer.
@@ -32,6 +34,7 @@ const FLUSH: Duration = Duration::from_millis(200);
 const SMALLEST_BUFFER: usize = 8 << 10;
 
 /// What all connections of a listener share.
+#[derive(Clone)]
 pub(super) struct Connections {
     app: Router,
     limits: HttpLimits,
@@ -52,26 +55,44 @@ impl Connections {
     }
 
     /// Serves a connection until it ends, stalls, or the process stops.
-    pub(super) fn serve(&self, socket: TcpStream) -> impl Future<Output = ()> + Send + 'static {
-        let (app, stop, builder) = (self.app.clone(), self.stop.clone(), self.builder.clone());
-        let HttpLimits { idle_timeout, body_timeout, .. } = self.limits;
+    pub(super) fn serve(
+        &self,
+        socket: TcpStream,
+        tls: Option<Tls>,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let (this, idle_timeout) = (self.clone(), self.limits.idle_timeout);
         async move {
             let activity = Activity::new();
-            let answering = activity.clone();
-            let service = service_fn(move |request| {
-                answer(app.clone(), answering.clone(), request, body_timeout)
-            });
-            let socket = TokioIo::new(Stalled::new(socket, activity.clone(), idle_timeout));
-            let mut connection = pin!(builder.serve_connection(socket, service));
-            tokio::select! {
-                ended = connection.as_mut() => return note_end(ended),
-                () = activity.idle(idle_timeout) => return,
-                () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+            let socket = Stalled::new(socket, activity.clone(), idle_timeout);
+            let Some(tls) = tls else { return this.converse(socket, activity).await };
+            let agreed = tokio::select! {
+                agreed = tls.accept(socket, idle_timeout) => agreed,
+                () = this.stop.cancelled() => return,
+            };
+            match agreed {
+                Ok(session) => this.converse(session, activity).await,
+                Err(_) => debug!("no tls session"),
             }
-            tokio::select! {
-                ended = connection.as_mut() => note_end(ended),
-                () = activity.idle(FLUSH) => {}
-            }
+        }
+    }
+
+    /// Answers what comes in, as long as the connection gets on.
+    async fn converse(self, socket: impl AsyncRead + AsyncWrite + Unpin, activity: Activity) {
+        let Self { app, limits, builder, stop } = self;
+        let HttpLimits { idle_timeout, body_timeout, .. } = limits;
+        let answering = activity.clone();
+        let service = service_fn(move |request| {
+            answer(app.clone(), answering.clone(), request, body_timeout)
+        });
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), service));
+        tokio::select! {
+            ended = connection.as_mut() => return note_end(ended),
+            () = activity.idle(idle_timeout) => return,
+            () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+        }
+        tokio::select! {
+            ended = connection.as_mut() => note_end(ended),
+            () = activity.idle(FLUSH) => {}
         }
     }
 }

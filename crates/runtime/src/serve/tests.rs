@@ -10,12 +10,14 @@ use axum::extract::rejection::BytesRejection;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use http_body::{Body as HttpBody, Frame};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::time::Sleep;
 use tokio_util::sync::DropGuard;
 
 use super::*;
+
+mod tls;
 
 /// Long enough for anything that is to happen.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -46,6 +48,10 @@ struct Served {
 
 impl Served {
     async fn start(limits: HttpLimits, drain: Duration) -> Self {
+        Self::with(None, limits, drain).await
+    }
+
+    async fn with(tls: Option<Tls>, limits: HttpLimits, drain: Duration) -> Self {
         let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, given_up) = <(CancellationToken, CancellationToken)>::default();
@@ -70,7 +76,7 @@ impl Served {
             .route("/endless", get(endless))
             .route("/body", post(body));
         let mut tasks = JoinSet::new();
-        tasks.spawn(http(listener, app, limits, drain, stop.clone()));
+        tasks.spawn(http(Listening { listener, tls }, app, limits, drain, stop.clone()));
         Self { address, stop, tasks, release, begun, given_up }
     }
 
@@ -140,7 +146,7 @@ async fn body(body: Result<Bytes, BytesRejection>) -> StatusCode {
 }
 
 /// Everything until the other side closes.
-async fn rest(socket: &mut TcpStream) -> String {
+async fn rest(socket: &mut (impl AsyncRead + Unpin)) -> String {
     let mut bytes = Vec::new();
     let read = timeout(PATIENCE, socket.read_to_end(&mut bytes)).await.expect("it closes");
     // A reset is a close as well.
@@ -149,7 +155,7 @@ async fn rest(socket: &mut TcpStream) -> String {
 }
 
 /// Reads until this has come.
-async fn wait_for(socket: &mut TcpStream, end: &str) -> String {
+async fn wait_for(socket: &mut (impl AsyncRead + Unpin), end: &str) -> String {
     let mut text = String::new();
     let mut piece = [0; 1024];
     while !text.ends_with(end) {

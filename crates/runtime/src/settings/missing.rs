@@ -4,9 +4,6 @@
 //! Whoever builds the feature removes its lines here.
 
 pub(super) const MISSING: &[(&str, &str)] = &[
-    // TLS of the API.
-    ("producer", "tls_cert_file"),
-    ("producer", "tls_key_file"),
     // Export of traces.
     ("traces", "endpoint"),
     // More than one level of durability.

@@ -178,7 +178,6 @@ fn an_open_address_without_keys_is_refused_naming_all_three() {
 #[test]
 fn what_this_version_cannot_do_is_refused_instead_of_ignored() {
     for text in [
-        "[producer]\ntls_cert_file = \"c\"\ntls_key_file = \"k\"",
         "[traces]\nendpoint = \"http://h\"",
         "[queues.q]\ntarget = \"http://h\"\ndurability = \"fsynced\"",
         "[queues.q]\ntarget = \"http://h\"\nreplicas = 2",

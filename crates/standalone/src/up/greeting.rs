@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use holdfast_core::model::QueueName;
 use holdfast_runtime::VERSION;
-use holdfast_runtime::settings::{QueueSettings, RedisUrl};
+use holdfast_runtime::settings::{ProducerSettings, QueueSettings, RedisUrl};
 
 use crate::cli::AppendFsync;
 
@@ -15,6 +15,8 @@ use crate::cli::AppendFsync;
 pub(crate) struct Greeting<'a> {
     pub(crate) api: SocketAddr,
     pub(crate) operators: SocketAddr,
+    /// How it is called.
+    pub(crate) producer: &'a ProducerSettings,
     pub(crate) ops: SocketAddr,
     /// What does not work yet, and why.
     pub(crate) missing: BTreeMap<&'static str, String>,
@@ -28,9 +30,10 @@ pub(crate) struct Greeting<'a> {
 
 impl fmt::Display for Greeting<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { api, operators, ops, redis, .. } = self;
+        let Self { operators, ops, redis, .. } = self;
+        let api = self.api();
         writeln!(f, "\nholdfast {VERSION} is up\n")?;
-        writeln!(f, "  API     http://{api}")?;
+        writeln!(f, "  API     {api}")?;
         writeln!(f, "  ops     http://{ops}/metrics, /readyz, /livez")?;
         let flag = match operators.port() {
             8081 => String::new(),
@@ -57,7 +60,7 @@ impl fmt::Display for Greeting<'_> {
             writeln!(f, "  NOT READY YET: {part}: {reason}")?;
         }
         if let Some(queue) = self.queues.keys().next() {
-            write!(f, "\n{}", try_it(*api, queue.as_str()))?;
+            write!(f, "\n{}", self.try_it(&api, queue.as_str()))?;
         }
         write!(
             f,
@@ -84,13 +87,25 @@ fn durability(appendfsync: AppendFsync) -> &'static str {
     }
 }
 
-/// A line to copy.
-fn try_it(api: SocketAddr, queue: &str) -> String {
-    format!(
-        "Try it:\n  curl -i http://{api}/v1/queues/{queue}/requests -H 'content-type: application/json' \
-        -H 'prefer: wait=30' \\\n    -d '{{\"payload\": {{\"model\": \"stand-in\", \"messages\": \
-        [{{\"role\": \"user\", \"content\": \"Hello\"}}]}}}}'\n"
-    )
+impl Greeting<'_> {
+    /// The API's address as a URL.
+    fn api(&self) -> String {
+        let scheme = if self.producer.tls_cert_file.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.api)
+    }
+
+    /// A line to copy.
+    fn try_it(&self, api: &str, queue: &str) -> String {
+        let key = match &self.producer.keys_file {
+            Some(_) => "-H \"authorization: Bearer $HOLDFAST_KEY\" ",
+            None => "",
+        };
+        format!(
+            "Try it:\n  curl -i {api}/v1/queues/{queue}/requests {key}-H 'content-type: application/json' \
+            -H 'prefer: wait=30' \\\n    -d '{{\"payload\": {{\"model\": \"stand-in\", \"messages\": \
+            [{{\"role\": \"user\", \"content\": \"Hello\"}}]}}}}'\n"
+        )
+    }
 }
 
 #[cfg(test)]
@@ -111,17 +126,25 @@ mod tests {
         private: Option<(PathBuf, AppendFsync)>,
         stand_in: bool,
     ) -> String {
-        let greeting = Greeting {
+        greeting(settings, private, stand_in).to_string()
+    }
+
+    fn greeting(
+        settings: &Settings,
+        private: Option<(PathBuf, AppendFsync)>,
+        is_stand_in: bool,
+    ) -> Greeting<'_> {
+        Greeting {
             api: ([127, 0, 0, 1], 8080).into(),
             operators: ([127, 0, 0, 1], 8081).into(),
+            producer: &settings.producer,
             ops: ([127, 0, 0, 1], 9090).into(),
             missing: BTreeMap::from([("redis", "unreachable".to_owned())]),
             redis: &settings.redis.url,
             private,
             queues: &settings.queues,
-            is_stand_in: stand_in,
-        };
-        greeting.to_string()
+            is_stand_in,
+        }
     }
 
     #[test]
@@ -154,9 +177,14 @@ mod tests {
 
     #[test]
     fn the_line_to_copy_holds_json() {
-        let line = try_it(([127, 0, 0, 1], 8080).into(), "default");
+        let mut settings = settings("redis://127.0.0.1:7001");
+        let line = greeting(&settings, None, true).try_it("http://h", "default");
         let json = line.split("-d '").nth(1).unwrap().trim_end().trim_end_matches('\'');
         let body: serde_json::Value = serde_json::from_str(json).unwrap();
         assert_eq!(body["payload"]["messages"][0]["content"], "Hello");
+        assert!(!line.contains("authorization"), "{line}");
+        settings.producer.keys_file = Some("keys".into());
+        let line = greeting(&settings, None, true).try_it("http://h", "default");
+        assert!(line.contains("$HOLDFAST_KEY"), "{line}");
     }
 }
