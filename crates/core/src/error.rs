@@ -92,6 +92,11 @@ impl StoreError {
         }
     }
 
+    /// Whether Redis itself said no.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self, Self::Refused { .. })
+    }
+
     /// Why Redis refused, if it did.
     pub fn refusal(&self) -> Option<Refusal> {
         let Self::Refused { source, .. } = self else { return None };

@@ -5,6 +5,7 @@
 //! the calls that wait. Only NOSCRIPT is answered by sending again: it says that nothing ran.
 
 mod bell;
+mod durable;
 mod options;
 mod server;
 mod status;
@@ -23,6 +24,7 @@ use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 pub use bell::Bell;
+pub use durable::{Durable, Level, Missing, Reached};
 pub use options::{OpenError, Options};
 pub use server::{Fault, ServerKind, ServerReport};
 pub use status::Trouble;

@@ -53,7 +53,7 @@ use crate::{
     error::first_word,
     metrics,
     model::{Handle, Home, Outcome},
-    redis::{CallError, slot_of},
+    redis::{CallError, Durable, Reached, slot_of},
 };
 
 /// The most items one call may carry: with these a script stays near 2 ms of Redis time.
@@ -68,7 +68,7 @@ pub(crate) const RUN: &str = "EVALSHA";
 const RUN_TEXT: &str = "EVAL";
 
 /// Whether the server does not know the script: then nothing ran.
-fn is_unknown(answer: &Result<Value, CallError>) -> bool {
+fn is_unknown<T>(answer: &Result<T, CallError>) -> bool {
     matches!(answer, Err(CallError::Redis(error)) if first_word(error) == "NOSCRIPT")
 }
 
@@ -158,16 +158,29 @@ impl<const K: usize, const H: usize, const W: usize> Script<K, H, W> {
     ) -> Result<Vec<R>, StoreError> {
         let started = Instant::now();
         let slot = Some(slot_of(keys[0]));
+        let words = self.words(keys, head, rows);
+        let answer = self.send(redis, slot, words).await.map_err(|err| err.named(self.name));
+        metrics::script_ran(self.name, started.elapsed());
+        self.replies(answer?, read)
+    }
+
+    /// What EVALSHA takes.
+    fn words(&self, keys: [&str; K], head: [Bytes; H], rows: Vec<[Bytes; W]>) -> Vec<Value> {
         let (_, sha1) = self.whole();
         let mut words: Vec<Value> = Vec::with_capacity(2 + K + H + W * rows.len());
         words.extend([sha1.as_str().into(), (K as i64).into()]);
         words.extend(keys.map(Value::from));
         words.extend(head.into_iter().chain(rows.into_iter().flatten()).map(Value::Bytes));
+        words
+    }
 
-        let answer = self.send(redis, slot, words).await.map_err(|err| err.named(self.name));
-        metrics::script_ran(self.name, started.elapsed());
-
-        let Value::Array(answers) = answer? else {
+    /// The answers as replies.
+    fn replies<R>(
+        &self,
+        answer: Value,
+        read: impl Fn(&[u8], &[Value]) -> Option<R>,
+    ) -> Result<Vec<R>, StoreError> {
+        let Value::Array(answers) = answer else {
             return Err(StoreError::Reply { call: self.name });
         };
         let replies: Option<Vec<R>> = answers
@@ -179,6 +192,34 @@ impl<const K: usize, const H: usize, const W: usize> Script<K, H, W> {
             })
             .collect();
         replies.ok_or(StoreError::Reply { call: self.name })
+    }
+
+    /// Runs a script that writes, and waits until what it answered is as safe as `durable` says.
+    ///
+    /// The time of the wait is none of the script's, so it is not measured as such.
+    pub(crate) async fn run_then_wait<R>(
+        &self,
+        durable: &Durable,
+        keys: [&str; K],
+        head: [Bytes; H],
+        rows: Vec<[Bytes; W]>,
+        read: impl Fn(&[u8], &[Value]) -> Option<R>,
+    ) -> Result<(Vec<R>, Reached), StoreError> {
+        let (asked, slot) = (rows.len(), slot_of(keys[0]));
+        let mut words = self.words(keys, head, rows);
+        let mut answer = durable.run_then_wait(RUN, slot, words.clone()).await;
+        if is_unknown(&answer) {
+            if let Some(sha1) = words.first_mut() {
+                *sha1 = self.whole().0.as_str().into();
+            }
+            answer = durable.run_then_wait(RUN_TEXT, slot, words).await;
+        }
+        let (answer, reached) = answer.map_err(|err| err.named(self.name))?;
+        let replies = self.replies(answer, read)?;
+        if asked > 0 && replies.len() != asked {
+            return Err(StoreError::Reply { call: self.name });
+        }
+        Ok((replies, reached))
     }
 
     /// Sends the call. A script that the server does not know is loaded, and the call sent again; should somebody make the

@@ -104,6 +104,14 @@ impl Options {
         builder.build().map_err(|_| OpenError::Client)
     }
 
+    /// The same, and a command that belongs to another node of a cluster is not taken there behind our back.
+    pub(super) fn unredirected_client(&self, limit: Duration) -> Result<Client, OpenError> {
+        let mut builder = self.builder()?;
+        limited(&mut builder, limit);
+        builder.with_connection_config(|connection| connection.max_redirections = 0);
+        builder.build().map_err(|_| OpenError::Client)
+    }
+
     /// A client for one command that blocks: no limit of its own.
     pub(super) fn blocking_client(&self) -> Result<Client, OpenError> {
         let mut builder = self.builder()?;

@@ -120,7 +120,7 @@ impl ServerReport {
         Ok(report)
     }
 
-    fn parse(info: &str) -> Self {
+    pub(super) fn parse(info: &str) -> Self {
         let fields: HashMap<&str, &str> =
             info.lines().filter_map(|line| line.trim_end().split_once(':')).collect();
         // Valkey calls itself Redis 7.2.4 too, so its own field is read first.

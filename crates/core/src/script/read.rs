@@ -1,12 +1,14 @@
 //! `read`: where requests are, and how they ended.
 
 use bytes::Bytes;
+use fred::types::Value;
 
 use super::{Script, bytes_at, flag, home_at, u64_at};
 use crate::{
     Redis, StoreError,
     keys::ShardKeys,
     model::{Home, Key, Ticket},
+    redis::{Durable, Reached},
 };
 
 pub(super) static READ: Script<9, 2, 1> = Script::new("read", include_str!("../../lua/read.lua"));
@@ -41,8 +43,22 @@ pub struct Found {
 impl Read<'_> {
     /// Runs the script: one reply a key, in their order; none where nothing is kept.
     pub async fn run(&self, redis: &Redis) -> Result<Vec<Option<Found>>, StoreError> {
+        let rows = self.rows();
+        READ.run(redis, self.homes(), [flag(self.whole), flag(self.tick)], rows, found).await
+    }
+
+    /// The same with a write of its own, in any case, and a wait for it: what was found is then as safe as told.
+    pub async fn run_at(
+        &self,
+        durable: &Durable,
+    ) -> Result<(Vec<Option<Found>>, Reached), StoreError> {
+        let rows = self.rows();
+        READ.run_then_wait(durable, self.homes(), [flag(self.whole), flag(true)], rows, found).await
+    }
+
+    fn homes(&self) -> [&str; 9] {
         let shard = self.shard;
-        let keys = [
+        [
             &shard.pending,
             &shard.suspects,
             &shard.delayed,
@@ -53,19 +69,25 @@ impl Read<'_> {
             &shard.result,
             &shard.meta,
         ]
-        .map(String::as_str);
-        let rows = self.keys.iter().map(|key| [key.bytes()]).collect();
-        READ.run(redis, keys, [flag(self.whole), flag(self.tick)], rows, |word, rest| match word {
-            b"none" => Some(None),
-            b"at" => Some(Some(Found {
-                home: home_at(rest, 0)?,
-                score: u64_at(rest, 1)?,
-                now: u64_at(rest, 2)?,
-                ticket: Box::new(Ticket::unpack(bytes_at(rest, 3)?).ok()?),
-                record: bytes_at(rest, 4)?,
-            })),
-            _ => None,
-        })
-        .await
+        .map(String::as_str)
+    }
+
+    fn rows(&self) -> Vec<[Bytes; 1]> {
+        self.keys.iter().map(|key| [key.bytes()]).collect()
+    }
+}
+
+/// One answer of the script; none inside where nothing is kept.
+fn found(word: &[u8], rest: &[Value]) -> Option<Option<Found>> {
+    match word {
+        b"none" => Some(None),
+        b"at" => Some(Some(Found {
+            home: home_at(rest, 0)?,
+            score: u64_at(rest, 1)?,
+            now: u64_at(rest, 2)?,
+            ticket: Box::new(Ticket::unpack(bytes_at(rest, 3)?).ok()?),
+            record: bytes_at(rest, 4)?,
+        })),
+        _ => None,
     }
 }
