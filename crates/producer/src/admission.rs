@@ -6,7 +6,7 @@ use holdfast_core::Chain;
 use holdfast_core::error::Refusal;
 use holdfast_core::keys::ShardKeys;
 use holdfast_core::model::{Digest, Generation, Home, Key};
-use holdfast_core::redis::Trouble;
+use holdfast_core::redis::{Missing, Trouble};
 use holdfast_core::script::{
     FullOf, LimitOf, Policy, QueuePolicy, Read, Submission, Submit, SubmitReply,
 };
@@ -15,6 +15,7 @@ use tracing::warn;
 
 use crate::app::Store;
 use crate::batcher::{Inbox, Job};
+use crate::durable::Kept;
 use crate::status::Seen;
 use crate::store::{Lost, patiently};
 
@@ -52,24 +53,29 @@ pub(crate) enum Told {
     StoreFull,
     /// Redis takes no writes.
     StoreReadOnly,
+    /// Redis cannot give the durability of the queue.
+    Unsafe(Missing),
     /// Redis was not asked, or did nothing.
     Unreachable,
     /// Redis was asked, and what it did is not known.
     Unknown,
 }
 
-type Waiting = Job<Candidate, Told>;
+/// A submit, and who waits for what becomes of it.
+pub(crate) type Waiting = Job<Candidate, Told>;
 
 /// The submits of one shard.
 pub(crate) struct Admission {
     pub(crate) store: Store,
     pub(crate) shard: Arc<ShardKeys>,
     pub(crate) policy: QueuePolicy,
+    /// How those are told whose request is kept, if the queue asks for more than Redis gives by itself.
+    pub(crate) kept: Option<Kept>,
 }
 
 impl Admission {
     /// Admits until no caller can come any more.
-    pub(crate) async fn run(self, mut inbox: Inbox<Candidate, Told>) {
+    pub(crate) async fn run(mut self, mut inbox: Inbox<Candidate, Told>) {
         while inbox.wait().await {
             // While Redis is away nothing is sent that could run later, when its caller has long heard "no".
             if self.is_away().await {
@@ -78,12 +84,16 @@ impl Admission {
                 self.admit(inbox.take()).await;
             }
         }
+        if let Some(kept) = self.kept {
+            kept.finish().await;
+        }
     }
 
-    async fn admit(&self, group: Vec<Waiting>) {
+    async fn admit(&mut self, group: Vec<Waiting>) {
         if group.is_empty() {
             return;
         }
+        let Some(group) = self.safe_to_store(group).await else { return };
         let undeclared = self.submit(group).await;
         if undeclared.is_empty() {
             return;
@@ -96,8 +106,21 @@ impl Admission {
         tell_all(undeclared, || Told::Unreachable);
     }
 
+    /// Gives the group back if what is stored now can be made as safe as the queue asks; else tells it so.
+    async fn safe_to_store(&mut self, group: Vec<Waiting>) -> Option<Vec<Waiting>> {
+        let Some(kept) = &self.kept else { return Some(group) };
+        match kept.missing().await {
+            Ok(None) => return Some(group),
+            Ok(Some(missing)) => {
+                self.tell_by_id_rule(group, || Told::Unsafe(missing), || Told::Unreachable).await;
+            }
+            Err(_) => tell_all(group, || Told::Unreachable),
+        }
+        None
+    }
+
     /// Sends a group, and gives back those whose queue Redis does not know.
-    async fn submit(&self, group: Vec<Waiting>) -> Vec<Waiting> {
+    async fn submit(&mut self, group: Vec<Waiting>) -> Vec<Waiting> {
         let items: Vec<Submission> = group.iter().map(|job| job.item.submission.clone()).collect();
         let submit = Submit { shard: &self.shard, items: &items };
         let call = || submit.run(&self.store.redis);
@@ -106,7 +129,7 @@ impl Admission {
                 if let Some(SubmitReply::Accepted(ticket)) = answered.answer.first() {
                     self.store.clock.note(ticket.submitted_at, answered.elapsed);
                 }
-                tell(group, answered.answer, answered.after_unanswered)
+                self.tell(group, answered.answer, answered.after_unanswered)
             }
             Err(lost) => {
                 self.refuse(group, &lost).await;
@@ -133,71 +156,100 @@ impl Admission {
     }
 
     /// Tells a group whose call came to nothing, or to nothing known.
-    async fn refuse(&self, group: Vec<Waiting>, lost: &Lost) {
+    async fn refuse(&mut self, group: Vec<Waiting>, lost: &Lost) {
         let (queue, submits) = (&self.shard.queue, group.len());
         match &lost.error {
             Some(error) => warn!(%queue, submits, error = %Chain(error), "submits failed"),
             None => warn!(%queue, submits, "submits not answered in time"),
         }
         match lost.error.as_ref().and_then(|error| error.refusal()) {
-            Some(Refusal::OutOfMemory) => self.tell_by_id_rule(group, lost.may_have_run).await,
+            Some(Refusal::OutOfMemory) if lost.may_have_run => {
+                self.tell_by_id_rule(group, || Told::Unknown, || Told::Unknown).await;
+            }
+            Some(Refusal::OutOfMemory) => {
+                self.tell_by_id_rule(group, || Told::StoreFull, || Told::Unreachable).await;
+            }
             _ if lost.may_have_run => tell_all(group, || Told::Unknown),
             Some(Refusal::ReadOnly) => tell_all(group, || Told::StoreReadOnly),
             _ => tell_all(group, || Told::Unreachable),
         }
     }
 
-    /// Redis takes nothing in, but a repeat of what it holds is still told so.
-    async fn tell_by_id_rule(&self, group: Vec<Waiting>, after_unanswered: bool) {
+    /// Redis takes nothing in, but a repeat of what it holds is still told so; the others are told `not_kept`, and all of
+    /// them `unread` if Redis does not say what it holds.
+    async fn tell_by_id_rule(
+        &mut self,
+        group: Vec<Waiting>,
+        not_kept: impl Fn() -> Told,
+        unread: impl Fn() -> Told,
+    ) {
         let keys: Vec<Key> = group.iter().map(|job| job.item.submission.key()).collect();
         let read = Read { shard: &self.shard, keys: &keys, whole: false, tick: false };
         let call = || read.run(&self.store.redis);
         let Ok(kept) = patiently(self.store.patience, call).await else {
-            return tell_all(group, || {
-                if after_unanswered { Told::Unknown } else { Told::Unreachable }
-            });
+            return tell_all(group, unread);
         };
-        for (job, found) in group.into_iter().zip(kept.answer) {
+        let told = group.into_iter().zip(kept.answer).map(|(job, found)| {
             let told = match found {
-                None if after_unanswered => Told::Unknown,
-                None => Told::StoreFull,
+                None => not_kept(),
                 Some(found) if found.ticket.digest == job.item.digest => {
                     known(&job.item, Seen::from(found))
                 }
                 Some(found) => Told::Reused(Seen::from(found)),
             };
+            (job, told)
+        });
+        let told = told.collect();
+        self.answer(told);
+    }
+
+    /// Tells each caller its reply, and gives back those whose queue Redis does not know.
+    fn tell(
+        &mut self,
+        group: Vec<Waiting>,
+        replies: Vec<SubmitReply>,
+        after_unanswered: bool,
+    ) -> Vec<Waiting> {
+        let (mut all, mut undeclared) = (Vec::with_capacity(group.len()), Vec::new());
+        for (job, reply) in group.into_iter().zip(replies) {
+            match told(&job.item, reply, after_unanswered) {
+                Some(told) => all.push((job, told)),
+                None => undeclared.push(job),
+            }
+        }
+        self.answer(all);
+        undeclared
+    }
+
+    fn answer(&mut self, group: Vec<(Waiting, Told)>) {
+        if let Some(kept) = &mut self.kept {
+            return kept.tell(group);
+        }
+        for (job, told) in group {
             job.answer(told);
         }
     }
 }
 
-/// Tells each caller its reply, and gives back those whose queue Redis does not know.
-fn tell(group: Vec<Waiting>, replies: Vec<SubmitReply>, after_unanswered: bool) -> Vec<Waiting> {
-    let mut undeclared = Vec::new();
-    for (job, reply) in group.into_iter().zip(replies) {
-        let told = match reply {
-            SubmitReply::Accepted(ticket) => {
-                let waits = ticket.not_before > ticket.submitted_at;
-                let home = if waits { Home::Delayed } else { Home::Pending };
-                Told::Accepted(Seen::at(Some(home), ticket))
-            }
-            SubmitReply::Known(home, ticket) => known(&job.item, Seen::at(home, ticket)),
-            SubmitReply::Reused(home, ticket) => Told::Reused(Seen::at(home, ticket)),
-            // A copy of this very submit may be on its way still: "no" is not final then.
-            SubmitReply::Full(_) | SubmitReply::Over(_) | SubmitReply::Late if after_unanswered => {
-                Told::Unknown
-            }
-            SubmitReply::Full(what) => Told::Full(what),
-            SubmitReply::Over(limit) => Told::Over(limit),
-            SubmitReply::Late => Told::Late,
-            SubmitReply::Undeclared => {
-                undeclared.push(job);
-                continue;
-            }
-        };
-        job.answer(told);
-    }
-    undeclared
+/// What a reply says; none: Redis does not know the queue.
+fn told(candidate: &Candidate, reply: SubmitReply, after_unanswered: bool) -> Option<Told> {
+    Some(match reply {
+        SubmitReply::Accepted(ticket) => {
+            let waits = ticket.not_before > ticket.submitted_at;
+            let home = if waits { Home::Delayed } else { Home::Pending };
+            Told::Accepted(Seen::at(Some(home), ticket))
+        }
+        SubmitReply::Known(home, ticket) => known(candidate, Seen::at(home, ticket)),
+        SubmitReply::Reused(home, ticket) => Told::Reused(Seen::at(home, ticket)),
+        // A copy of this very submit may be on its way still: "no" is not final then.
+        SubmitReply::Full(_) | SubmitReply::Over(_) | SubmitReply::Late if after_unanswered => {
+            Told::Unknown
+        }
+        SubmitReply::Full(what) => Told::Full(what),
+        SubmitReply::Over(limit) => Told::Over(limit),
+        SubmitReply::Late => Told::Late,
+        SubmitReply::Undeclared => return None,
+    })
 }
 
 /// What is kept under the id with the same bytes: ours, when a copy of this call did it.

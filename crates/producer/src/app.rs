@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admission::{Candidate, Told};
 use crate::batcher::Batcher;
+use crate::durable::Confirmer;
 use crate::ended::Ended;
 use crate::holders::Holders;
 use crate::item::Frame;
@@ -90,6 +91,8 @@ pub(crate) struct Shard {
     pub(crate) keys: Arc<ShardKeys>,
     pub(crate) submits: Batcher<Candidate, Told>,
     pub(crate) lookups: Batcher<Key, Looked>,
+    /// Its looks that wait, if the queue asks for more than Redis gives by itself.
+    pub(crate) confirmer: Option<Arc<Confirmer>>,
 }
 
 /// A request of a queue: what it is called, and where it lies if it is there.

@@ -5,6 +5,7 @@
 //! 1. `api`: the routes. `requests`, `batch`, `list`, `result` and `queues` hold their handlers; `path`, `query`, `prefer`
 //!    and `body` read what a caller says, `item` what it submits.
 //! 2. `admission` and `lookup`: the two calls that travel together, by way of `batcher`.
+//!    `durable`: the looks of a queue that asks for more than Redis gives by itself.
 //! 3. `wait` and `ended`: long polls.
 //! 4. `who`: keys, tenants and scopes, before every route. `problem`: every refusal. `openapi`: what is told of each route.
 //! 5. `operate`: operators' calls, on a listener of their own.
@@ -18,6 +19,7 @@ mod batcher;
 mod body;
 mod config;
 mod depth;
+mod durable;
 mod ended;
 mod holders;
 mod id;

@@ -104,6 +104,6 @@ impl App {
 
 /// Whether what is kept under the key is the caller's: a key is a hash, so this is asked each time.
 /// A ticket that lost its names is known by its key alone.
-fn is_of(found: &Found, named: &Named) -> bool {
+pub(crate) fn is_of(found: &Found, named: &Named) -> bool {
     found.ticket.identity.as_ref().is_none_or(|identity| *identity == named.identity)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use holdfast_core::keys::ShardKeys;
 use holdfast_core::model::QueueName;
-use holdfast_core::redis::Subscriber;
+use holdfast_core::redis::{Level, OpenError, Subscriber};
 use holdfast_core::script::{MAX_BYTES, MAX_ITEMS, QueuePolicy};
 use holdfast_core::{Redis, metrics};
 use holdfast_runtime::declare::Declaring;
@@ -21,11 +21,12 @@ use tracing::info;
 use crate::admission::Admission;
 use crate::app::{App, Clock, Queue, Shard, Store};
 use crate::batcher::{self, Bounds};
+use crate::durable::Kept;
 use crate::ended::Ended;
 use crate::holders::Holders;
 use crate::lookup::Lookup;
 use crate::who::Who;
-use crate::{Config, api, operate, wait};
+use crate::{Config, api, durable, operate, wait};
 
 /// What all bodies in the process may take together, in bytes, unless one alone may take more.
 const BODIES: usize = 256 << 20;
@@ -146,9 +147,9 @@ pub(crate) fn assemble(
     let store = Store { redis: redis.clone(), patience, clock, declare_again };
     let mut loops = JoinSet::new();
     let queues = config.queues.iter().map(|(name, settings)| {
-        (name.clone(), Arc::new(queue(name, settings, &store, &mut loops)))
+        Ok((name.clone(), Arc::new(queue(name, settings, &store, &mut loops)?)))
     });
-    let queues = queues.collect();
+    let queues = queues.collect::<Result<_, OpenError>>()?;
     let longest = config.queues.values().map(|queue| size(queue.body_limit)).max().unwrap_or(0);
     let app = App {
         queues,
@@ -174,32 +175,49 @@ fn queue(
     settings: &QueueSettings,
     store: &Store,
     loops: &mut JoinSet<()>,
-) -> Queue {
-    let policy = settings.policy();
-    let shard = |number| shard(ShardKeys::new(name, number), &policy, store, loops);
-    let shards = (0..policy.shards.get()).map(shard).collect();
-    Queue {
+) -> Result<Queue, OpenError> {
+    let (policy, level) = (settings.policy(), settings.level());
+    let shard = |number| shard(ShardKeys::new(name, number), (&policy, level), store, loops);
+    let shards = (0..policy.shards.get()).map(shard).collect::<Result<_, _>>()?;
+    Ok(Queue {
         name: name.clone(),
         timeout_default: settings.times.timeout_default,
         allowed: settings.allowed.clone(),
         body_limit: size(settings.body_limit),
         shards,
         policy,
-    }
+    })
 }
 
-fn shard(keys: ShardKeys, policy: &QueuePolicy, store: &Store, loops: &mut JoinSet<()>) -> Shard {
+fn shard(
+    keys: ShardKeys,
+    (policy, level): (&QueuePolicy, Option<Level>),
+    store: &Store,
+    loops: &mut JoinSet<()>,
+) -> Result<Shard, OpenError> {
     let keys = Arc::new(keys);
+    let opened = level.map(|level| durable::open(store, &keys, level)).transpose()?;
+    let confirmer = opened.map(|(confirmer, confirming)| {
+        loops.spawn(confirming.run());
+        confirmer
+    });
     let bounds =
-        |waiting| Bounds { items: MAX_ITEMS, bytes: MAX_BYTES, waiting, patience: store.patience };
-    let (submits, inbox) = batcher::channel(bounds(SUBMITS_WAITING));
-    let admission =
-        Admission { store: store.clone(), shard: Arc::clone(&keys), policy: policy.clone() };
+        |waiting, patience| Bounds { items: MAX_ITEMS, bytes: MAX_BYTES, waiting, patience };
+    // A submit that is waited for is answered after its look, and after one before it at whether it can be.
+    let waits = confirmer.as_ref().map(|confirmer| confirmer.patience() + store.patience);
+    let patience = store.patience + waits.unwrap_or_default();
+    let (submits, inbox) = batcher::channel(bounds(SUBMITS_WAITING, patience));
+    let admission = Admission {
+        store: store.clone(),
+        shard: Arc::clone(&keys),
+        policy: policy.clone(),
+        kept: confirmer.clone().map(Kept::new),
+    };
     loops.spawn(admission.run(inbox));
-    let (lookups, inbox) = batcher::channel(bounds(LOOKUPS_WAITING));
+    let (lookups, inbox) = batcher::channel(bounds(LOOKUPS_WAITING, store.patience));
     let lookup = Lookup { store: store.clone(), shard: Arc::clone(&keys) };
     loops.spawn(lookup.run(inbox));
-    Shard { keys, submits, lookups }
+    Ok(Shard { keys, submits, lookups, confirmer })
 }
 
 /// A limit of the settings as a length in memory.

@@ -41,7 +41,7 @@ pub(crate) async fn status(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::parse(query.as_deref(), Known::Generation)?;
-    let found = app.look(&named).await?.ok_or_else(unknown_request)?;
+    let (found, safety) = app.look_to_tell(&named).await?.ok_or_else(unknown_request)?;
     if query.generation.is_some_and(|pinned| pinned != found.ticket.generation) {
         return Err(unknown_request());
     }
@@ -49,8 +49,9 @@ pub(crate) async fn status(
         Some(session) => app.holders.name(&app.store, session).await,
         None => None,
     };
-    let status = Status::of(&named, &Seen::from(found)).held_by(holder);
-    Ok(Json(status).into_response())
+    let seen = Seen::from(found).with_safety(safety);
+    let status = Status::of(&named, &seen).held_by(holder);
+    Ok((code(StatusCode::OK, &seen), Json(status)).into_response())
 }
 
 /// One body for what never was, what is no more, and what is another's.
@@ -60,5 +61,10 @@ pub(crate) fn unknown_request() -> Problem {
 
 /// A status as an answer.
 pub(crate) fn shown(code: StatusCode, named: &Named, seen: &Seen) -> Response {
-    (code, Json(Status::of(named, seen))).into_response()
+    (self::code(code, seen), Json(Status::of(named, seen))).into_response()
+}
+
+/// The status of an answer: 202 for what is not as safe as its queue asks.
+pub(crate) fn code(code: StatusCode, seen: &Seen) -> StatusCode {
+    if seen.is_safe() { code } else { StatusCode::ACCEPTED }
 }

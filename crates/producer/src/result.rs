@@ -1,5 +1,7 @@
 //! `GET …/requests/{id}/result`: the terminal record, whatever it says; a long poll.
 
+mod at_level;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,6 +86,9 @@ async fn after_wait(
     pinned: Option<Generation>,
     wait: Option<Duration>,
 ) -> Result<Response, Problem> {
+    if named.shard().confirmer.is_some() {
+        return at_level::after_wait(app, named, pinned, wait).await;
+    }
     let until = Instant::now() + wait.unwrap_or_default();
     let found = app.look_whole(named).await?.ok_or_else(unknown_request)?;
     // Who names no generation means the one that is there now, also after a long wait.
@@ -96,7 +101,7 @@ async fn after_wait(
         return told(named, &found);
     }
     if wait.is_none_or(|wait| wait.is_zero()) {
-        return Ok(not_ended(named, found));
+        return Ok(not_ended(named, &Seen::from(found)));
     }
     let found =
         wait::until_over(app, named, generation, until).await?.ok_or_else(unknown_request)?;
@@ -106,7 +111,7 @@ async fn after_wait(
     if ended(&found) {
         return of_ended(app, named, generation).await;
     }
-    Ok(not_ended(named, found))
+    Ok(not_ended(named, &Seen::from(found)))
 }
 
 /// The result of a generation that was seen ended.
@@ -115,6 +120,9 @@ pub(crate) async fn of_ended(
     named: &Named,
     generation: Generation,
 ) -> Result<Response, Problem> {
+    if named.shard().confirmer.is_some() {
+        return at_level::of(app, named, generation).await;
+    }
     let found = app.look_whole(named).await?.ok_or_else(unknown_request)?;
     if found.ticket.generation == generation {
         told(named, &found)
@@ -138,8 +146,8 @@ fn replaced(found: &Found, generation: Generation) -> Result<Response, Problem> 
     Ok(response)
 }
 
-fn not_ended(named: &Named, found: Found) -> Response {
-    let mut response = shown(StatusCode::ACCEPTED, named, &Seen::from(found));
+fn not_ended(named: &Named, seen: &Seen) -> Response {
+    let mut response = shown(StatusCode::ACCEPTED, named, seen);
     let again = HeaderValue::from(rand::random_range(AGAIN));
     response.headers_mut().insert(RETRY_AFTER, again);
     response

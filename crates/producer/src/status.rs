@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Number;
 
 use crate::app::Named;
+use crate::durable::Safety;
 
 /// A request as it was seen at one moment.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Seen {
     moment: Option<Moment>,
     /// Outcome word and end, once it ended.
     end: Option<(&'static str, u64)>,
+    /// How safe that is; none where the queue asks for no more than Redis gives by itself.
+    safety: Option<Safety>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +33,22 @@ struct Moment {
 impl Seen {
     /// A request whose home and ticket alone are known.
     pub(crate) fn at(home: Option<Home>, ticket: Box<Ticket>) -> Self {
-        Self { home, ticket, moment: None, end: None }
+        Self { home, ticket, moment: None, end: None, safety: None }
+    }
+
+    /// The same, and how safe it is.
+    pub(crate) fn as_safe_as(self, safety: Safety) -> Self {
+        self.with_safety(Some(safety))
+    }
+
+    /// The same, and how safe it is, if anything is said of that.
+    pub(crate) fn with_safety(self, safety: Option<Safety>) -> Self {
+        Self { safety, ..self }
+    }
+
+    /// Whether it is as safe as its queue asks.
+    pub(crate) fn is_safe(&self) -> bool {
+        self.safety.is_none_or(Safety::is_whole)
     }
 
     /// Whether it has its terminal record.
@@ -52,7 +70,7 @@ impl From<Found> for Seen {
     fn from(found: Found) -> Self {
         let end = Record::peek(&found.record).map(|(outcome, at)| (outcome.word(), at));
         let moment = Moment { score: found.score, now: found.now };
-        Self { home: found.home, ticket: found.ticket, moment: Some(moment), end }
+        Self { home: found.home, ticket: found.ticket, moment: Some(moment), end, safety: None }
     }
 }
 
@@ -84,6 +102,8 @@ pub(crate) struct Status {
     last_failure: Option<LastFailure>,
     #[serde(skip_serializing_if = "Option::is_none")]
     previous: Option<Previous>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    durability: Option<Safety>,
 }
 
 /// The running lease.
@@ -140,6 +160,7 @@ impl Status {
                 outcome: previous.outcome.map(|outcome| outcome.word()),
                 ended_at: seconds(previous.ended_at),
             }),
+            durability: seen.safety,
         }
     }
 }

@@ -148,9 +148,8 @@ impl Level {
 
 /// `slave0:ip=…,port=…,state=online,…`: those that are sent every write as it happens.
 fn online_replicas(info: &str) -> u64 {
-    let is_replica = |name: &str| {
-        name.strip_prefix("slave").is_some_and(|number| number.parse::<u64>().is_ok())
-    };
+    let is_replica =
+        |name: &str| name.strip_prefix("slave").is_some_and(|number| number.parse::<u64>().is_ok());
     let lines = info.lines().filter_map(|line| line.trim_end().split_once(':'));
     let online = lines
         .filter(|(name, rest)| is_replica(name) && rest.split(',').any(|it| it == "state=online"));

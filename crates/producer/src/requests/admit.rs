@@ -19,7 +19,7 @@ use crate::path::read_id;
 use crate::problem::{Kind, Problem};
 use crate::status::Seen;
 use crate::who::Caller;
-use crate::{id, store};
+use crate::{durable, id, store};
 
 /// What the head of a call says about all its items.
 #[derive(Clone, Debug)]
@@ -216,6 +216,7 @@ fn read(told: Told) -> Result<(Seen, bool), Problem> {
         Told::Late => Err(past(Field::Deadline)),
         Told::StoreFull => Err(store::store_full()),
         Told::StoreReadOnly => Err(store::store_read_only()),
+        Told::Unsafe(missing) => Err(durable::unavailable(missing)),
         Told::Unreachable => Err(store::unreachable_store()),
         Told::Unknown => Err(store::outcome_unknown()),
     }

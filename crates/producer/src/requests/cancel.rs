@@ -53,8 +53,9 @@ pub(crate) async fn cancel(
     for _ in 0..tries {
         let found = found(&app, &named, pinned).await?;
         if found.home.is_some_and(Home::is_end) {
-            return Ok(shown(StatusCode::OK, &named, &Seen::from(found)));
+            return after(&app, &named, found).await;
         }
+        app.check_level(&named).await?;
         match send(&app, &named, found.ticket.handle(named.key)).await? {
             CancelReply::Gone => {}
             CancelReply::Cancelled => {
@@ -98,9 +99,14 @@ async fn send(app: &App, named: &Named, handle: Handle) -> Result<CancelReply, P
 /// Ended, now or before: the final state.
 async fn after(app: &App, named: &Named, before: Found) -> Result<Response, Problem> {
     let generation = before.ticket.generation;
-    let found = app.look(named).await?.filter(|found| found.ticket.generation == generation);
-    let found = found.ok_or_else(unknown_request)?;
-    Ok(shown(StatusCode::OK, named, &Seen::from(found)))
+    let found = match named.shard().confirmer {
+        // What was read is what is told.
+        None if before.home.is_some_and(Home::is_end) => Some((before, None)),
+        _ => app.look_to_tell(named).await?,
+    };
+    let found = found.filter(|(found, _)| found.ticket.generation == generation);
+    let (found, safety) = found.ok_or_else(unknown_request)?;
+    Ok(shown(StatusCode::OK, named, &Seen::from(found).with_safety(safety)))
 }
 
 /// The worker is being told.

@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use holdfast_core::metrics;
 use holdfast_core::model::Home;
+use holdfast_core::script::Found;
 use holdfast_runtime::keys::Scope;
 
 use super::admit::{Admitted, Origin, Prepared, Received, outcome};
@@ -130,9 +131,16 @@ async fn answer(app: &App, admitted: Admitted, wait: Option<Duration>) -> Respon
             if found.home.is_some_and(Home::is_end) {
                 response = result::of_ended(app, &named, generation).await.ok();
             }
-            seen = Seen::from(found);
+            if response.is_none()
+                && let Some(now) = seen_now(app, &named, found).await
+            {
+                seen = now;
+            }
         }
-    } else if replayed && let Ok(Some(found)) = app.look(&named).await {
+    } else if replayed
+        && named.shard().confirmer.is_none()
+        && let Ok(Some(found)) = app.look(&named).await
+    {
         seen = Seen::from(found);
     }
     let mut response = response.unwrap_or_else(|| shown(code, &named, &seen));
@@ -147,6 +155,16 @@ async fn answer(app: &App, admitted: Admitted, wait: Option<Duration>) -> Respon
         headers.insert(prefer::PREFERENCE_APPLIED, prefer::applied(wait));
     }
     response
+}
+
+/// A request after a wait, as safe as its queue asks; none if that could not be found out.
+async fn seen_now(app: &App, named: &Named, found: Found) -> Option<Seen> {
+    if named.shard().confirmer.is_none() {
+        return Some(Seen::from(found));
+    }
+    let (now, safety) = app.look_to_tell(named).await.ok()??;
+    let is_it = now.ticket.generation == found.ticket.generation;
+    is_it.then(|| Seen::from(now).with_safety(safety))
 }
 
 /// The path of a request: neither name needs an escape.

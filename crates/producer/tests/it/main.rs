@@ -4,6 +4,7 @@
 mod batch;
 mod batch_stream;
 mod conversation;
+mod durability;
 mod ids;
 mod list;
 mod operate;

@@ -6,9 +6,6 @@
 pub(super) const MISSING: &[(&str, &str)] = &[
     // Export of traces.
     ("traces", "endpoint"),
-    // More than one level of durability.
-    ("queues", "durability"),
-    ("queues", "replicas"),
 ];
 
 /// Whether a field's feature is not built yet.

@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use holdfast_core::redis::Level;
+
 use super::allowed::{self, Allowed};
 use super::given::Given;
 use super::secret::SecretFile;
@@ -47,9 +49,9 @@ pub struct QueueSettings {
     pub answer_limit: u64,
     /// How long things may take, and how long records are kept.
     pub times: QueueTimes,
-    /// How safe a request is before it is accepted.
+    /// How safe an answer is before it is given.
     pub durability: Durability,
-    /// The replicas that `replicated` waits for.
+    /// The replicas that `replicated` waits for, 1 to 16.
     pub replicas: u64,
 }
 
@@ -94,7 +96,18 @@ pub enum HttpVersion {
     Two,
 }
 
-/// How safe a request is before it is accepted.
+impl QueueSettings {
+    /// What is waited for before an answer is given; none: nothing.
+    pub fn level(&self) -> Option<Level> {
+        match self.durability {
+            Durability::Acknowledged => None,
+            Durability::Fsynced => Some(Level::Fsynced),
+            Durability::Replicated => Some(Level::Replicated(self.replicas)),
+        }
+    }
+}
+
+/// How safe an answer is before it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// As durable as this Redis.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use holdfast_core::redis::Level;
+
 use super::*;
 
 mod docs;
@@ -179,8 +181,6 @@ fn an_open_address_without_keys_is_refused_naming_all_three() {
 fn what_this_version_cannot_do_is_refused_instead_of_ignored() {
     for text in [
         "[traces]\nendpoint = \"http://h\"",
-        "[queues.q]\ntarget = \"http://h\"\ndurability = \"fsynced\"",
-        "[queues.q]\ntarget = \"http://h\"\nreplicas = 2",
     ] {
         let found = faults(text);
         assert!(
@@ -189,7 +189,7 @@ fn what_this_version_cannot_do_is_refused_instead_of_ignored() {
         );
     }
     // What says no more than the default promises nothing.
-    assert!(load("[queues.q]\ntarget = \"http://h\"\ndurability = \"acknowledged\"").is_ok());
+    assert!(load("[producer]\noperator_listen = \"127.0.0.1:8081\"").is_ok());
 }
 
 #[test]
@@ -221,6 +221,23 @@ fn a_tenants_limits_leave_each_shard_of_each_queue_something() {
         (limits.queued, limits.bytes, limits.submits_per_second),
         (Some(4), Some(4 << 20), Some(4))
     );
+}
+
+#[test]
+fn a_queue_says_what_is_waited_for_before_it_answers() {
+    let level = |text: &str| {
+        let settings = load(&format!("[queues.q]\ntarget = \"http://h\"\n{text}")).unwrap();
+        settings.queues.values().next().unwrap().level()
+    };
+    assert_eq!(level(""), None);
+    assert_eq!(level("durability = \"acknowledged\"\nreplicas = 2"), None);
+    assert_eq!(level("durability = \"fsynced\""), Some(Level::Fsynced));
+    assert_eq!(level("durability = \"replicated\""), Some(Level::Replicated(1)));
+    assert_eq!(level("durability = \"replicated\"\nreplicas = 2"), Some(Level::Replicated(2)));
+    for replicas in ["0", "17"] {
+        let found = faults(&format!("[queues.q]\ntarget = \"http://h\"\nreplicas = {replicas}"));
+        assert!(found[0].contains("replicas"), "{found:?}");
+    }
 }
 
 #[test]
