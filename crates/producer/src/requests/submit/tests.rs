@@ -65,20 +65,7 @@ struct Api {
 impl Api {
     async fn start() -> Self {
         let redis = RedisServer::start().await;
-        let text = format!(
-            "[redis]\nurl = \"{}\"\ncommand_timeout = \"200ms\"\n[queues.counted]\n\
-             target = \"http://127.0.0.1:9901\"\ncapacity = 2\nbody_limit = \"1KiB\"\n[tenants.default]\n\
-             bytes = \"1KiB\"\n",
-            redis.url()
-        );
-        let settings = Settings::load(&text, &Environment::default()).unwrap();
-        let config = crate::Config::read(&settings).unwrap();
-        let mut services = Services::new();
-        let client = services.open_redis(&config.redis).unwrap();
-        let again = Arc::new(Notify::new());
-        let Assembled { app, loops } = assemble(client, &config, again, services.stop()).unwrap();
-        let mut running = JoinSet::new();
-        running.spawn(async move { drop(services.run(&Stop::default()).await) });
+        let (Assembled { app, loops }, running) = assembled(&redis, "");
         let counts = metrics::install().unwrap();
         let router = router(Arc::clone(&app));
         Self { redis, app, router, counts, _loops: loops, _services: running }
@@ -100,6 +87,25 @@ impl Api {
         let rows = text.lines().filter_map(|line| line.strip_prefix(prefix)?.split_once("\"} "));
         rows.map(|(label, count)| (label.to_owned(), count.parse().unwrap())).collect()
     }
+}
+
+/// The API on this Redis, its queue with further settings, and the services beside it.
+fn assembled(redis: &RedisServer, queue: &str) -> (Assembled, JoinSet<()>) {
+    let text = format!(
+        "[redis]\nurl = \"{}\"\ncommand_timeout = \"200ms\"\n[queues.counted]\n\
+         target = \"http://127.0.0.1:9901\"\ncapacity = 2\nbody_limit = \"1KiB\"\n{queue}\n\
+         [tenants.default]\nbytes = \"1KiB\"\n",
+        redis.url()
+    );
+    let settings = Settings::load(&text, &Environment::default()).unwrap();
+    let config = crate::Config::read(&settings).unwrap();
+    let mut services = Services::new();
+    let client = services.open_redis(&config.redis).unwrap();
+    let again = Arc::new(Notify::new());
+    let assembled = assemble(client, &config, again, services.stop()).unwrap();
+    let mut running = JoinSet::new();
+    running.spawn(async move { drop(services.run(&Stop::default()).await) });
+    (assembled, running)
 }
 
 async fn told(
@@ -196,6 +202,12 @@ async fn each_refusal_of_a_submit_is_counted_under_the_name_of_its_problem() {
     note(told(&keyed, "", &[], Body::from(item("b"))).await, "unauthorized");
     let key = [("authorization", key.as_str())];
     note(told(&keyed, "", &key, Body::from(item("b"))).await, "forbidden");
+
+    let (careful, _services) = assembled(&api.redis, "durability = \"replicated\"");
+    let careful_router = router(careful.app);
+    let refused = told(&careful_router, "", &[], Body::from(item("b"))).await;
+    note(refused, "durability-unavailable");
+    drop(careful.loops);
 
     let all = u32::try_from(api.app.memory.available_permits()).unwrap();
     let memory = Arc::clone(&api.app.memory).try_acquire_many_owned(all).unwrap();
