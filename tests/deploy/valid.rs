@@ -39,14 +39,14 @@ fn a_field_that_does_not_exist_is_told() {
     assert!(read.faults[0].contains("'port' was unexpected"), "{:?}", read.faults);
 }
 
-/// A Secret that people make, as docs/operations.md tells them.
+/// A Secret that people make, as docs/deployment.md tells them.
 const BY_HAND: &str = "holdfast-keys";
 
 #[test]
 fn what_a_pod_mounts_is_there_or_drawn_by_the_script() {
     let Some(secrets) = Rendered::secrets() else { return };
     let mut drawn = names(&secrets.objects, "Secret");
-    let told = std::fs::read_to_string(root().join("docs/operations.md")).unwrap();
+    let told = std::fs::read_to_string(root().join("docs/deployment.md")).unwrap();
     assert!(told.contains(&format!("kubectl create secret generic {BY_HAND} ")));
     drawn.insert(BY_HAND.to_owned());
     for folder in KUSTOMIZED {

@@ -24,6 +24,7 @@ use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 pub use bell::Bell;
+pub(crate) use bell::Waited;
 pub use durable::{Durable, Level, Missing, Reached};
 pub use options::{OpenError, Options};
 pub use server::{Fault, ServerKind, ServerReport};

@@ -23,14 +23,17 @@ mod settle;
 mod submit;
 mod sweep;
 
-use std::{sync::OnceLock, time::Instant};
+use std::{
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use fred::{types::Value, util::sha1_hash};
 
 pub use audit::{Audit, Kept, Paper};
 pub use cancel::{Cancel, CancelReply};
-pub use claim::{Claim, ClaimReply, Claimed, Lease};
+pub use claim::{AtBell, Claim, ClaimReply, Claimed, Lease};
 pub(crate) use commands::commands;
 pub use depth::{Depth, DepthReply};
 pub use expire::Expire;
@@ -51,9 +54,10 @@ pub use sweep::{Sweep, SweepReply};
 use crate::{
     Redis, StoreError,
     error::first_word,
+    keys::ShardKeys,
     metrics,
     model::{Handle, Home, Outcome},
-    redis::{CallError, Durable, Reached, slot_of},
+    redis::{Bell, CallError, Durable, Reached, Waited, slot_of},
 };
 
 /// The most items one call may carry: with these a script stays near 2 ms of Redis time.
@@ -222,6 +226,22 @@ impl<const K: usize, const H: usize, const W: usize> Script<K, H, W> {
         Ok((replies, reached))
     }
 
+    /// Runs the script once the bell of `shard` has rung or `limit` is over. An error of the wait stands first; the script
+    /// may have run in spite of it. One that the server does not know is not loaded.
+    pub(crate) async fn run_at<R>(
+        &self,
+        (bell, shard, limit): (&Bell, &ShardKeys, Duration),
+        keys: [&str; K],
+        head: [Bytes; H],
+        read: impl Fn(&[u8], &[Value]) -> Option<R>,
+    ) -> (Result<(), StoreError>, Result<Vec<R>, StoreError>) {
+        let words = self.words(keys, head, Vec::new());
+        let Waited { heard, answer, took } = bell.wait_then(shard, limit, RUN, words).await;
+        metrics::script_ran(self.name, took);
+        let answer = answer.map_err(|err| StoreError::new(self.name, err));
+        (heard, answer.and_then(|answer| self.replies(answer, read)))
+    }
+
     /// Sends the call. A script that the server does not know is loaded, and the call sent again; should somebody make the
     /// server forget it in between, its text travels with the call.
     async fn send(
@@ -303,7 +323,7 @@ fn flag(set: bool) -> Bytes {
     Bytes::from_static(if set { b"1" } else { b"0" })
 }
 
-fn millis(duration: std::time::Duration) -> Bytes {
+fn millis(duration: Duration) -> Bytes {
     number(duration.as_millis())
 }
 

@@ -1,5 +1,5 @@
-//! Waits for the doorbell while there is a slot for what it announces. A hint: the safety poll
-//! carries the guarantee.
+//! Waits for the doorbells of several shards while there is a slot for what they announce: with one
+//! shard its next claim waits there, see `claimer`. A hint: the safety poll carries the guarantee.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use holdfast_core::clock::ClockWatch;
 use holdfast_core::model::{Fence, Session, Ticket, Undecodable};
-use holdfast_core::script::{self, ClaimReply, Claimed, Lease, MAX_BYTES};
+use holdfast_core::redis::{Bell, OpenError};
+use holdfast_core::script::{self, AtBell, ClaimReply, Claimed, Lease, MAX_BYTES};
 use holdfast_core::{Chain, StoreError, metrics};
 use holdfast_runtime::Seldom;
-use tracing::{error, warn};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, warn};
 
 use crate::backoff::Pauses;
 use crate::bodies::{Bodies, Submitted};
@@ -46,11 +48,28 @@ impl Work {
     }
 }
 
+/// How a claim waits at the bell.
+pub(crate) struct Wait {
+    /// At most so long.
+    pub(crate) limit: Duration,
+    /// Ends the wait, and what it would have claimed stays unclaimed.
+    pub(crate) called_back: CancellationToken,
+}
+
 /// What came of an offer.
 pub(crate) struct Answered {
     pub(crate) shard: usize,
     pub(crate) brought: Brought,
     pub(crate) work: Vec<Work>,
+    /// Whether it waited at the bell in vain: the bell can't be heard for now.
+    pub(crate) deaf: bool,
+}
+
+/// An accepted claim: when its copy was sent and answered.
+struct Accepted {
+    claimed: Claimed,
+    sent: Instant,
+    answered: Instant,
 }
 
 /// Claims for one worker session.
@@ -64,6 +83,8 @@ pub(crate) struct Claimer {
     session: Session,
     calls: AtomicU64,
     clocks: Vec<Mutex<ClockWatch>>,
+    /// Where the only shard is waited for.
+    bell: Option<Bell>,
     warnings: Seldom,
 }
 
@@ -75,12 +96,27 @@ impl Claimer {
         held: Arc<Held>,
         queues: Arc<[Arc<Queue>]>,
         shards: Arc<[Shard]>,
-    ) -> Self {
+    ) -> Result<Self, OpenError> {
+        // Of several shards one wait can't know which to claim from; on Cluster, nor where the other commands are.
+        let behind = shards.len() == 1 && !store.usual.is_clustered();
+        let bell = if behind { Some(Bell::open(&store.usual)?) } else { None };
         let bodies = Bodies::new(store.clone(), Arc::clone(&shards));
         let (session, calls) = (Session::random(), AtomicU64::new(0));
         let clocks = shards.iter().map(|_| Mutex::default()).collect();
         let warnings = Seldom::new(Duration::from_secs(10));
-        Self { store, bodies, lease, held, queues, shards, session, calls, clocks, warnings }
+        Ok(Self {
+            store,
+            bodies,
+            lease,
+            held,
+            queues,
+            shards,
+            session,
+            calls,
+            clocks,
+            bell,
+            warnings,
+        })
     }
 
     /// The name of this process in every fence.
@@ -88,15 +124,30 @@ impl Claimer {
         self.session
     }
 
-    /// Claims what was offered, and reads what came, but for what is large.
-    pub(crate) async fn claim(self: Arc<Self>, offer: Offer) -> Answered {
+    /// Whether a claim can wait at the bell. If so, nobody else does.
+    pub(crate) fn waits_at_bell(&self) -> bool {
+        self.bell.is_some()
+    }
+
+    /// Claims what was offered, at once or behind the bell, and reads what came, but for what is large.
+    pub(crate) async fn claim(self: Arc<Self>, offer: Offer, wait: Option<Wait>) -> Answered {
         let shard = offer.shard;
         // One number a call over all shards, so that no fence is ever used twice.
         let fence = Fence::new(self.session, self.calls.fetch_add(1, Ordering::Relaxed) + 1);
-        let Some((claimed, sent, answered)) = self.answer(&offer, fence).await else {
-            return Answered { shard, brought: Brought::default(), work: Vec::new() };
+        let at_bell = wait.is_some();
+        let (accepted, deaf) = match wait {
+            Some(wait) => self.answer_at_bell(&offer, fence, wait).await,
+            None => {
+                let accepted = self.answer(shard, self.ask(&offer, fence), false).await;
+                // Where no claim is answered, none is at the bell.
+                let deaf = accepted.is_none();
+                (accepted, deaf)
+            }
         };
-        self.count(&offer, &claimed);
+        let Some(Accepted { claimed, sent, answered }) = accepted else {
+            return Answered { shard, brought: Brought::default(), work: Vec::new(), deaf };
+        };
+        self.count(&offer, at_bell, &claimed);
         let brought = Brought {
             leases: claimed.leases.len(),
             suspects: claimed.leases.iter().filter(|lease| is_suspect(&lease.ticket)).count(),
@@ -124,13 +175,11 @@ impl Claimer {
                 cancel_asked: lease.cancel_asked,
             })
             .collect();
-        Answered { shard, brought, work }
+        Answered { shard, brought, work, deaf }
     }
 
-    /// Repeats the call until it is answered: the claim, and when its copy was sent and answered.
-    /// None: it is known not to have run, and need not be repeated.
-    async fn answer(&self, offer: &Offer, fence: Fence) -> Option<(Claimed, Instant, Instant)> {
-        let mut claim = script::Claim {
+    fn ask(&self, offer: &Offer, fence: Fence) -> script::Claim<'_> {
+        script::Claim {
             shard: &self.shards[offer.shard].keys,
             fence,
             free: offer.free,
@@ -139,20 +188,55 @@ impl Claimer {
             may_take_suspect: offer.may_take_suspect,
             trusted_until: self.clock(offer.shard).trusted_until(Instant::now(), self.lease),
             along: ALONG,
+        }
+    }
+
+    /// Lets the call wait at the bell, and repeats it beside if it is not answered there. Says whether the bell could not
+    /// be heard.
+    ///
+    /// Whatever becomes of the copy at the bell, the repeat decides: where that copy has run, the number brings what it
+    /// leased; where it has not, it finds the number used whenever it runs.
+    async fn answer_at_bell(
+        &self,
+        offer: &Offer,
+        fence: Fence,
+        wait: Wait,
+    ) -> (Option<Accepted>, bool) {
+        let (shard, mut claim) = (offer.shard, self.ask(offer, fence));
+        let Some(bell) = &self.bell else { return (self.answer(shard, claim, false).await, true) };
+        let sent = Instant::now();
+        let AtBell { heard, reply } = tokio::select! {
+            biased;
+            came = claim.run_at(bell, wait.limit) => came,
+            () = wait.called_back.cancelled() => {
+                bell.hang_up();
+                (claim.free, claim.trusted_until) = (0, 0);
+                return (self.answer(shard, claim, true).await, false);
+            }
         };
-        let (mut pauses, mut may_have_run) = (Pauses::default(), false);
+        let deaf = heard.is_err();
+        match reply {
+            Ok(reply) => (self.accept(shard, fence, reply, sent), deaf),
+            Err(err) => {
+                debug!(error = %Chain(heard.as_ref().err().unwrap_or(&err)), "a claim is not answered at the bell");
+                claim.trusted_until = 0;
+                (self.answer(shard, claim, err.may_have_run()).await, true)
+            }
+        }
+    }
+
+    /// Repeats the call until it is answered. None: it is known not to have run, and need not be repeated.
+    async fn answer(
+        &self,
+        shard: usize,
+        mut claim: script::Claim<'_>,
+        may_have_run: bool,
+    ) -> Option<Accepted> {
+        let (mut pauses, mut may_have_run) = (Pauses::default(), may_have_run);
         loop {
             let sent = Instant::now();
             let err = match claim.run(&self.store.usual).await {
-                Ok(ClaimReply::Claimed(claimed)) => {
-                    let answered = Instant::now();
-                    self.sight(offer.shard, claimed.now, sent, answered);
-                    return Some((claimed, sent, answered));
-                }
-                Ok(ClaimReply::Stale) => {
-                    error!(%fence, "a claim of ours was overtaken by another of the same session");
-                    return None;
-                }
+                Ok(reply) => return self.accept(shard, claim.fence, reply, sent),
                 Err(err) => err,
             };
             self.warn(&err);
@@ -164,6 +248,22 @@ impl Claimer {
                 return None;
             }
         }
+    }
+
+    fn accept(
+        &self,
+        shard: usize,
+        fence: Fence,
+        reply: ClaimReply,
+        sent: Instant,
+    ) -> Option<Accepted> {
+        let ClaimReply::Claimed(claimed) = reply else {
+            error!(%fence, "a claim of ours was overtaken by another of the same session");
+            return None;
+        };
+        let answered = Instant::now();
+        self.sight(shard, claimed.now, sent, answered);
+        Some(Accepted { claimed, sent, answered })
     }
 
     /// Takes a sight of the clock of Redis: what would end by a clock that leapt must rest.
@@ -183,11 +283,14 @@ impl Claimer {
         self.clocks[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self, offer: &Offer, claimed: &Claimed) {
+    fn count(&self, offer: &Offer, at_bell: bool, claimed: &Claimed) {
         let queue = self.queues[self.shards[offer.shard].queue].name.as_str();
         let outcome = match claimed.leases.len() {
             0 => metrics::ClaimOutcome::Empty,
-            leases if leases >= offer.free => metrics::ClaimOutcome::Full,
+            // At the bell one is asked for, however many slots there are.
+            leases if leases >= offer.free && (claimed.more || !at_bell) => {
+                metrics::ClaimOutcome::Full
+            }
             _ => metrics::ClaimOutcome::Some,
         };
         metrics::claimed(queue, outcome);

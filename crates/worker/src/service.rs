@@ -46,7 +46,7 @@ pub fn spawn(services: &mut Services, redis: Redis, config: Config) -> Result<()
         Arc::clone(&held),
         Arc::clone(&queues),
         Arc::clone(&shards),
-    ));
+    )?);
     let cancels = Cancels::open(&redis, &shards, Arc::clone(&held))?;
     let shares: Vec<Share> = config.queues.iter().map(|queue| queue.share).collect();
     let slots = shares.iter().map(|share| share.slots).sum();

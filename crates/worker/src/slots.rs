@@ -90,6 +90,13 @@ impl Queue {
         breaker.map_or(free, |it| free.min(it.room(now, self.running, self.set_aside)))
     }
 
+    /// Whether slots that are set aside would be given now: its target may have become worse meanwhile.
+    fn would_give(&self, slots: usize, now: Instant) -> bool {
+        let before = self.set_aside.saturating_sub(slots);
+        let breaker = self.breaker.as_ref();
+        breaker.is_none_or(|it| it.room(now, self.running, before) >= slots)
+    }
+
     fn free(&self) -> usize {
         self.slots.saturating_sub(self.running + self.set_aside)
     }
@@ -190,6 +197,29 @@ impl Slots {
         let it = &mut self.shards[shard];
         (it.asked, it.wanted, it.denied) = (Some(free), false, !may_take_suspect);
         Offer { shard, free, may_take_suspect }
+    }
+
+    /// A claim that is to wait at the bell of the only shard, and until when: then that is to be
+    /// looked at anyway.
+    ///
+    /// It is for one slot, however many there are. Should this process stall meanwhile, it takes no
+    /// more than that with it; and if there is more, the answer says so, and all are offered.
+    pub(crate) fn offer_at_bell(&mut self, now: Instant) -> Option<(Offer, Instant)> {
+        if self.shards.len() != 1 || !self.listens(0, now) {
+            return None;
+        }
+        let Shard { queue, look_at, .. } = self.shards[0];
+        self.queues[queue].set_aside += 1;
+        Some((self.set_aside(0, 1), look_at))
+    }
+
+    /// Whether a claim that waits at the bell is in the way of one that is due, or should not be made
+    /// any more.
+    pub(crate) fn calls_back(&self, now: Instant) -> bool {
+        self.shards.iter().any(|shard| {
+            let gives = |asked| self.queues[shard.queue].would_give(asked, now);
+            shard.asked.is_some_and(|asked| shard.wanted || !gives(asked))
+        })
     }
 
     /// A claim was answered. It is `next_look` until the shard is looked at again, unless something

@@ -15,7 +15,7 @@ use tracing::{error, info, warn};
 use crate::attempt::{self, Patience};
 use crate::bell::{self, Rang, Room, Waiter};
 use crate::breaker::{Call, Sign};
-use crate::claimer::{Answered, Claimer, Work};
+use crate::claimer::{Answered, Claimer, Wait, Work};
 use crate::held::Held;
 use crate::queue::{Queue, Shard};
 use crate::renewer::{Plan, Renewing, StartError};
@@ -102,6 +102,10 @@ struct Desk {
     heard: Vec<Rang>,
     /// Tokens on their way back.
     tokens: JoinSet<()>,
+    /// Calls a claim back that waits at the bell.
+    at_bell: Option<CancellationToken>,
+    /// The bell could not be heard: it is not waited at before the next look.
+    deaf: bool,
 }
 
 impl Desk {
@@ -118,8 +122,10 @@ impl Desk {
         let (room, seen) = watch::channel(vec![false; keys.len()].into());
         let (rings, rang) = mpsc::channel(keys.len().max(1));
         let mut waiters = JoinSet::new();
-        for waiter in Waiter::open(&worker.store.usual, &worker.shards)? {
-            waiters.spawn(waiter.run(seen.clone(), rings.clone()));
+        if !worker.claimer.waits_at_bell() {
+            for waiter in Waiter::open(&worker.store.usual, &worker.shards)? {
+                waiters.spawn(waiter.run(seen.clone(), rings.clone()));
+            }
         }
         Ok(Self {
             slots,
@@ -135,6 +141,8 @@ impl Desk {
             rang,
             heard: Vec::new(),
             tokens: JoinSet::new(),
+            at_bell: None,
+            deaf: false,
         })
     }
 
@@ -147,8 +155,9 @@ impl Desk {
     ) -> Result<(), Broken> {
         loop {
             for offer in self.slots.offer(Instant::now()) {
-                self.claims.spawn(Arc::clone(&worker.claimer).claim(offer));
+                self.claims.spawn(Arc::clone(&worker.claimer).claim(offer, None));
             }
+            self.wait_at_bell(worker);
             self.tell_room();
             let look = self.slots.next_look(Instant::now());
             tokio::select! {
@@ -168,6 +177,28 @@ impl Desk {
                 () = sleep_until(look.unwrap_or_else(Instant::now).into()), if look.is_some() => {}
             }
         }
+    }
+
+    /// Lets the next claim wait at the bell, where nothing else is to be done with it, and calls one back
+    /// that should not wait there any more.
+    fn wait_at_bell(&mut self, worker: &Worker) {
+        let now = Instant::now();
+        if let Some(claim) = &self.at_bell
+            && self.slots.calls_back(now)
+        {
+            claim.cancel();
+        }
+        if self.deaf || !worker.claimer.waits_at_bell() {
+            return;
+        }
+        let Some((offer, until)) = self.slots.offer_at_bell(now) else { return };
+        // Its lease counts from now, however late it begins.
+        let longest = worker.claimer.lease / 3;
+        let limit = until.saturating_duration_since(now).min(longest);
+        let called_back = CancellationToken::new();
+        self.at_bell = Some(called_back.clone());
+        let wait = Some(Wait { limit, called_back });
+        self.claims.spawn(Arc::clone(&worker.claimer).claim(offer, wait));
     }
 
     /// Lets the waiters wait where a token would be news, and keeps them from it where none would.
@@ -191,7 +222,8 @@ impl Desk {
     }
 
     fn answered(&mut self, worker: &Worker, answered: Answered) {
-        let Answered { shard, brought, work } = answered;
+        let Answered { shard, brought, work, deaf } = answered;
+        (self.at_bell, self.deaf) = (None, deaf);
         let (poll, now) = (rand::rng().random_range(POLL), Instant::now());
         self.slots.answered(shard, brought, now, poll);
         for work in work {
@@ -245,6 +277,9 @@ impl Desk {
     /// Finishes what runs, as far as the drain allows, and hands back the rest.
     async fn finish(&mut self, worker: &Worker) {
         self.waiters.abort_all();
+        if let Some(claim) = self.at_bell.take() {
+            claim.cancel();
+        }
         info!(running = self.attempts.len(), "stopped claiming");
         let late = sleep(worker.drain);
         tokio::pin!(late);

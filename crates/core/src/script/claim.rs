@@ -10,6 +10,7 @@ use crate::{
     Redis, StoreError,
     keys::ShardKeys,
     model::{Fence, Handle, Outcome, Ticket, Undecodable},
+    redis::Bell,
 };
 
 pub(super) static CLAIM: Script<14, 7> = Script::new("claim", include_str!("../../lua/claim.lua"));
@@ -76,6 +77,15 @@ pub enum ClaimReply {
     Stale,
 }
 
+/// What came of a claim that waited at the bell.
+#[derive(Debug)]
+pub struct AtBell {
+    /// Whether the wait itself went well. If not, another would end at once too, or never.
+    pub heard: Result<(), StoreError>,
+    /// The answer to the claim.
+    pub reply: Result<ClaimReply, StoreError>,
+}
+
 enum Part {
     Head(Option<Duration>, bool, u64),
     Lease(Lease),
@@ -86,8 +96,22 @@ enum Part {
 impl Claim<'_> {
     /// Runs the script.
     pub async fn run(&self, redis: &Redis) -> Result<ClaimReply, StoreError> {
+        let parts = CLAIM.run(redis, self.keys(), self.head(), Vec::new(), read).await?;
+        Ok(whole(parts))
+    }
+
+    /// Runs the script once the shard's bell has rung or `limit` is over, in the same turn of the server. Not for Cluster.
+    ///
+    /// Whoever drops this half-way has to hang up: else the claim runs all the same.
+    pub async fn run_at(&self, bell: &Bell, limit: Duration) -> AtBell {
+        let at = (bell, self.shard, limit);
+        let (heard, parts) = CLAIM.run_at(at, self.keys(), self.head(), read).await;
+        AtBell { heard, reply: parts.map(whole) }
+    }
+
+    fn keys(&self) -> [&str; 14] {
         let shard = self.shard;
-        let keys = [
+        [
             &shard.pending,
             &shard.suspects,
             &shard.delayed,
@@ -103,8 +127,11 @@ impl Claim<'_> {
             &shard.bell,
             &shard.ended,
         ]
-        .map(String::as_str);
-        let head = [
+        .map(String::as_str)
+    }
+
+    fn head(&self) -> [Bytes; 7] {
+        [
             self.fence.bytes(),
             number(self.free.min(MAX_ITEMS)),
             millis(self.lease),
@@ -112,20 +139,23 @@ impl Claim<'_> {
             flag(self.may_take_suspect),
             number(self.trusted_until),
             number(self.along),
-        ];
-        let mut claimed = Claimed::default();
-        for part in CLAIM.run(redis, keys, head, Vec::new(), read).await? {
-            match part {
-                Part::Stale => return Ok(ClaimReply::Stale),
-                Part::Head(next_due, more, now) => {
-                    (claimed.next_due, claimed.more, claimed.now) = (next_due, more, now);
-                }
-                Part::Lease(lease) => claimed.leases.push(lease),
-                Part::Ended(handle, outcome) => claimed.ended.push((handle, outcome)),
-            }
-        }
-        Ok(ClaimReply::Claimed(claimed))
+        ]
     }
+}
+
+fn whole(parts: Vec<Part>) -> ClaimReply {
+    let mut claimed = Claimed::default();
+    for part in parts {
+        match part {
+            Part::Stale => return ClaimReply::Stale,
+            Part::Head(next_due, more, now) => {
+                (claimed.next_due, claimed.more, claimed.now) = (next_due, more, now);
+            }
+            Part::Lease(lease) => claimed.leases.push(lease),
+            Part::Ended(handle, outcome) => claimed.ended.push((handle, outcome)),
+        }
+    }
+    ClaimReply::Claimed(claimed)
 }
 
 fn read(word: &[u8], rest: &[Value]) -> Option<Part> {

@@ -179,9 +179,7 @@ fn an_open_address_without_keys_is_refused_naming_all_three() {
 
 #[test]
 fn what_this_version_cannot_do_is_refused_instead_of_ignored() {
-    for text in [
-        "[traces]\nendpoint = \"http://h\"",
-    ] {
+    for text in ["[traces]\nendpoint = \"http://h\""] {
         let found = faults(text);
         assert!(
             found.iter().all(|told| told.ends_with("not available in this version")),

@@ -237,3 +237,58 @@ fn a_queue_whose_target_refuses_is_asked_for_a_probe_and_nothing_else() {
     slots.finished(Ended { shard: 1 - shard, was_suspect: false, call, sign }, look, &mut rng);
     assert!(slots.has_room(0, look), "it was answered");
 }
+
+#[test]
+fn a_claim_waits_at_the_bell_of_an_only_shard_for_one_slot_until_that_is_looked_at_anyway() {
+    let (mut alone, now) = slots(&[4], &[0]);
+    assert_eq!(alone.offer_at_bell(now), None, "it is due at once");
+    alone.offer(now);
+    assert_eq!(alone.offer_at_bell(now), None, "one claim in flight a shard");
+    alone.answered(0, brought(3), now, POLL);
+    let (offer, until) = alone.offer_at_bell(now).unwrap();
+    assert_eq!((offer.free, until), (1, now + POLL));
+    assert!(!alone.calls_back(now) && alone.offer_at_bell(now).is_none());
+    alone.answered(0, brought(1), now, POLL);
+    assert_eq!(alone.offer_at_bell(now), None, "no slot is free");
+    alone.over(0, false);
+    assert!(alone.offer_at_bell(now).is_some());
+
+    let (mut two, now) = slots(&[4, 4], &[0, 1]);
+    for offer in two.offer(now) {
+        two.answered(offer.shard, brought(0), now, POLL);
+    }
+    assert_eq!(two.offer_at_bell(now), None, "of two shards the bell tells too late which rang");
+}
+
+#[test]
+fn a_claim_that_waits_is_called_back_once_it_may_take_what_it_was_denied() {
+    let (mut slots, now) = slots(&[4], &[0]);
+    slots.offer(now);
+    slots.answered(0, Brought { suspects: 1, ..brought(2) }, now, POLL);
+    let (offer, _) = slots.offer_at_bell(now).unwrap();
+    assert!(!offer.may_take_suspect);
+    slots.over(0, false);
+    assert!(!slots.calls_back(now));
+    slots.over(0, true);
+    assert!(slots.calls_back(now));
+    slots.answered(0, brought(0), now, POLL);
+    let offers = slots.offer(now);
+    assert_eq!((frees(&offers), offers[0].may_take_suspect), (vec![(0, 4)], true));
+}
+
+#[test]
+fn a_claim_that_waits_is_called_back_once_its_target_refuses_calls() {
+    let now = Instant::now();
+    let share = Share { slots: 8, breaker: true };
+    let mut slots = Slots::new([share].into_iter(), &[0], now);
+    slots.offer(now);
+    slots.answered(0, brought(7), now, POLL);
+    let calls: Vec<_> = (0..7).map(|_| slots.begin(0, now)).collect();
+    assert!(slots.offer_at_bell(now).is_some() && !slots.calls_back(now));
+    let sign = Some(Sign::Unreachable { reason: "connect" });
+    for call in calls {
+        let ended = Ended { shard: 0, was_suspect: false, call, sign };
+        slots.finished(ended, now + POLL, &mut StdRng::seed_from_u64(1));
+    }
+    assert!(slots.calls_back(now + POLL));
+}

@@ -274,13 +274,7 @@ async fn a_worker_holds_one_suspect_at_a_time_over_all_its_shards() {
     let mut spots = Vec::new();
     for at in 0..12 {
         let spot = stage.submit(&format!("s{at}"), r#"{"n": "suspect"}"#).await;
-        stage.charge(&spot, 2).await;
-        let (pending, suspects) = (spot.shard.pending.as_bytes(), spot.shard.suspects.as_bytes());
-        let handle = spot.handle.as_bytes().as_slice();
-        let score = stage.redis.command(&[b"ZSCORE", pending, handle]).await;
-        let score = score.bytes().unwrap().to_vec();
-        stage.redis.command(&[b"ZREM", pending, handle]).await;
-        stage.redis.command(&[b"ZADD", suspects, &score, handle]).await;
+        stage.make_suspect(&spot).await;
         spots.push(spot);
     }
     let worker = stage.worker("concurrency = 16", "").await;

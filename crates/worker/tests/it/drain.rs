@@ -60,12 +60,14 @@ async fn what_does_not_end_within_the_drain_is_handed_back_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_late_claim_brings_is_handed_back_undispatched() {
     let stage = Stage::set().await;
+    // Declares the queue, and is gone before there is something to claim.
+    stage.worker("", "").await.stop().await.unwrap();
+    let spot = stage.submit("a", "{}").await;
     let proxy = Proxy::start(stage.redis.port()).await;
-    let worker = stage.worker_by(&proxy.url(), "lease = \"60s\"\nrenew = \"20s\"", "").await;
     let claim = holdfast_core::script::all().into_iter().find(|it| it.name == "claim").unwrap();
     let slow = Fault::DelayReply(Duration::from_secs(1));
     let late = proxy.inject(slow, When::Each, proxy::evalsha(&claim.sha1));
-    let spot = stage.submit("a", "{}").await;
+    let worker = stage.worker_by(&proxy.url(), "lease = \"60s\"\nrenew = \"20s\"", "").await;
     stage.at_home(&spot, Home::Leased).await;
     worker.begin_stop();
     worker.stop().await.unwrap();

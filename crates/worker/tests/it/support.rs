@@ -185,6 +185,17 @@ impl Stage {
         assert_eq!(changed.lapses, lapses);
     }
 
+    /// Charges a request that waits with two lapses, and puts it where such ones wait.
+    pub(crate) async fn make_suspect(&self, spot: &Spot) {
+        self.charge(spot, 2).await;
+        let (pending, suspects) = (spot.shard.pending.as_bytes(), spot.shard.suspects.as_bytes());
+        let handle = spot.handle.as_bytes().as_slice();
+        let score = self.redis.command(&[b"ZSCORE", pending, handle]).await;
+        let score = score.bytes().unwrap().to_vec();
+        self.redis.command(&[b"ZREM", pending, handle]).await;
+        self.redis.command(&[b"ZADD", suspects, &score, handle]).await;
+    }
+
     /// Waits for the arrivals at the gateway.
     pub(crate) async fn arrivals(&self, count: u64) -> Vec<stand_in::Arrival> {
         self.gateway.wait_for_arrivals(count, SOON).await.unwrap();
