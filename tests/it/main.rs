@@ -21,6 +21,7 @@ mod keys;
 mod killed;
 mod lost_replies;
 mod metrics;
+mod operations;
 mod operators;
 mod reclaimers;
 mod redis_away;

@@ -12,6 +12,8 @@ use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, Promet
 
 pub use metrics_exporter_prometheus::PrometheusHandle;
 
+use crate::model::Outcome;
+
 const SUBMITS: &str = "holdfast_submits_total";
 const CLAIMS: &str = "holdfast_claims_total";
 const WAIT: &str = "holdfast_wait_seconds";
@@ -367,6 +369,21 @@ pub fn forgiven(queue: &str, leases: u64) {
 /// Requests went back to their queue after a lapse.
 pub fn redelivered(queue: &str, requests: u64) {
     counter!(REDELIVERIES, "queue" => queue.to_owned()).increment(requests);
+}
+
+/// What a queue's reclaimer counts starts at 0: of a first count that comes with its series,
+/// `rate` and `increase` see nothing, and a worker that is killed once would raise no alert.
+pub fn queue_watched(queue: &str) {
+    lapsed(queue, 0);
+    forgiven(queue, 0);
+    redelivered(queue, 0);
+    counter!(ENDS, "queue" => queue.to_owned(), "outcome" => Outcome::DeadlineExceeded.word())
+        .increment(0);
+}
+
+/// The same for a loop that may have to rest.
+pub fn clock_watched(loop_name: &'static str) {
+    counter!(CLOCK_SKIPS, "loop" => loop_name).increment(0);
 }
 
 /// A loop rests, because the clock of Redis jumped.

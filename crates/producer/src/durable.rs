@@ -13,6 +13,7 @@ use holdfast_core::keys::ShardKeys;
 use holdfast_core::model::Key;
 use holdfast_core::redis::{Durable, Level, Missing, OpenError, Reached};
 use holdfast_core::script::{Found, MAX_ITEMS, Read};
+use schemars::JsonSchema;
 use serde::Serialize;
 use tracing::{info, warn};
 
@@ -28,7 +29,7 @@ pub(crate) use kept::Kept;
 const WAITING: usize = 16_384;
 
 /// How safe an answer was when it was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub(crate) struct Safety {
     /// The level of the queue.
     asked: &'static str,

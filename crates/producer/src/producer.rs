@@ -26,7 +26,7 @@ use crate::ended::Ended;
 use crate::holders::Holders;
 use crate::lookup::Lookup;
 use crate::who::Who;
-use crate::{Config, api, durable, operate, wait};
+use crate::{Config, api, durable, operate, wait, who};
 
 /// What all bodies in the process may take together, in bytes, unless one alone may take more.
 const BODIES: usize = 256 << 20;
@@ -68,8 +68,6 @@ pub async fn spawn(
     redis: Redis,
     config: Config,
 ) -> Result<Addresses, BoxError> {
-    // There also where no file is named: who looks for it must not wonder whether it is missing.
-    metrics::file_stale("keys_file", false);
     let listener = serve::bind(config.listen).await?;
     let operators = serve::bind(config.operator_listen).await?;
     let addresses = Addresses { api: listener.local_addr()?, operators: operators.local_addr()? };
@@ -80,8 +78,9 @@ pub async fn spawn(
     let clock = Arc::clone(&app.store.clock);
     let declaring = declaring.with_time(move |now, took| clock.note(now, took));
     services.spawn("declaring", |stop| declaring.run(stop));
-    if let Some(keys) = config.keys {
-        services.spawn("keys", |stop| keys.watch(stop));
+    match config.keys {
+        Some(keys) => services.spawn("keys", |stop| keys.watch(stop)),
+        None => metrics::file_stale(who::SETTING, false),
     }
     let router = operate::router(Arc::clone(&app));
     let limits = HttpLimits { max_connections: OPERATORS, ..config.limits.clone() };

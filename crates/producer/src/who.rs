@@ -21,7 +21,7 @@ use crate::app::Clock;
 use crate::problem::Problem;
 
 /// The setting that names the file.
-const SETTING: &str = "keys_file";
+pub(crate) const SETTING: &str = "keys_file";
 
 /// Whom all callers are, as long as there are no keys.
 const ANYBODY: &str = "default";

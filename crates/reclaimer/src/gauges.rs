@@ -50,6 +50,7 @@ impl Gauges {
     pub(crate) fn tell(self) {
         for (queue, seen) in self.0 {
             let queue = queue.as_str();
+            metrics::queue_watched(queue);
             for (home, count) in seen.homes {
                 metrics::queue_requests(queue, home, count);
             }

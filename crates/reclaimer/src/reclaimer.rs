@@ -28,6 +28,9 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 /// The loops of a pass, as metrics call them.
 const LOOPS: [&str; 5] = ["reclaim", "promote", "expire", "sweep", "depth"];
 
+/// Those of them that rest after a leap of the Redis clock.
+const RESTING: [&str; 2] = ["expire", "sweep"];
+
 /// Gives back, promotes, ends and sweeps, shard by shard.
 pub struct Reclaimer {
     redis: Redis,
@@ -67,6 +70,7 @@ impl Reclaimer {
     ///
     /// A failed round is logged and left to the next one: this loop never ends by itself.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), Infallible> {
+        RESTING.into_iter().for_each(metrics::clock_watched);
         let mut ticks = interval(self.every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -86,6 +90,10 @@ impl Reclaimer {
     pub async fn round(&mut self) {
         if let Err(err) = self.queues.shards(&self.redis).await {
             self.log(&err, "the registry of queues can't be read");
+            if self.queues.known().is_empty() {
+                // Nothing was looked at: that is no good round of anything.
+                return;
+            }
         }
         let mut failed: Vec<&'static str> = Vec::new();
         let mut gauges = Gauges::default();
@@ -125,9 +133,7 @@ impl Reclaimer {
         }
         if looked.leapt {
             error!(%queue, "the redis clock leapt ahead: it ends and sweeps nothing for 10 minutes");
-            for name in ["expire", "sweep"] {
-                metrics::clock_skipped(name);
-            }
+            RESTING.into_iter().for_each(metrics::clock_skipped);
         }
         if let Some(depth) = looked.depth {
             gauges.add(queue, &depth);

@@ -66,6 +66,7 @@ pub struct Declaring {
     again: Arc<Notify>,
     versions: BTreeMap<String, u64>,
     told_time: Option<ToldTime>,
+    faults: Vec<&'static str>,
 }
 
 /// Who wants to know what time it is by the clock of Redis, in ms, and how long that answer took.
@@ -91,7 +92,8 @@ impl Declaring {
     ) -> Self {
         let queues = queues.iter().map(|(name, queue)| (name.clone(), queue.policy())).collect();
         let (again, versions) = (Arc::new(Notify::new()), BTreeMap::new());
-        Self { redis, queues, worker: None, health, again, versions, told_time: None }
+        let (told_time, faults) = (None, Vec::new());
+        Self { redis, queues, worker: None, health, again, versions, told_time, faults }
     }
 
     /// Shows a worker as well: its session, and what is to be told of it, also when it changes.
@@ -170,9 +172,7 @@ impl Declaring {
     }
 
     async fn round(&mut self, first: bool) -> Result<(), Round> {
-        if first {
-            self.check_server().await?;
-        }
+        self.check_server(first).await?;
         for (queue, policy) in &self.queues {
             let (row, asked) = (Register::Queue(queue, policy.shards), Instant::now());
             match row.run(&self.redis).await? {
@@ -198,12 +198,20 @@ impl Declaring {
         Ok(self.show_worker().await?)
     }
 
-    async fn check_server(&self) -> Result<(), Round> {
-        for fault in ServerReport::read(&self.redis).await?.faults() {
-            if fault.is_fatal() {
+    /// At the start an unfit server ends the process. Of one that is set up otherwise later, logs and
+    /// metrics tell: it holds accepted work, which only a running process can bring to its end.
+    async fn check_server(&mut self, first: bool) -> Result<(), Round> {
+        let faults = ServerReport::read(&self.redis).await?.faults();
+        let words: Vec<_> = faults.iter().map(Fault::word).collect();
+        let news = words != self.faults;
+        self.faults = words;
+        for fault in faults {
+            if first && fault.is_fatal() {
                 return Err(Round::Impossible(Undeclarable::Server(fault)));
             }
-            warn!(reason = fault.word(), "{fault}");
+            if news {
+                warn!(reason = fault.word(), "{fault}");
+            }
         }
         Ok(())
     }

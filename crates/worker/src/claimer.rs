@@ -104,6 +104,7 @@ impl Claimer {
         let (session, calls) = (Session::random(), AtomicU64::new(0));
         let clocks = shards.iter().map(|_| Mutex::default()).collect();
         let warnings = Seldom::new(Duration::from_secs(10));
+        metrics::clock_watched("claim");
         Ok(Self {
             store,
             bodies,
