@@ -190,7 +190,7 @@ async fn a_date_of_retry_after_is_no_matter_of_the_workers_clock() {
         let worker = skew.role(&fleet, "worker", off);
         stage::submit_all(&fleet, &stage::ids("k99", 1)).await;
         assert_eq!(fleet.result("k99-1").await.0, "answered", "{off}");
-        let [first, second] = gateway.arrivals().try_into().ok().expect("two arrivals");
+        let [first, second] = <[_; 2]>::try_from(gateway.arrivals()).expect("two arrivals");
         let pause = second.at - first.at;
         // Dates have whole seconds.
         assert!(

@@ -36,11 +36,6 @@ impl Seen {
         Self { home, ticket, moment: None, end: None, safety: None }
     }
 
-    /// The same, and how safe it is.
-    pub(crate) fn as_safe_as(self, safety: Safety) -> Self {
-        self.with_safety(Some(safety))
-    }
-
     /// The same, and how safe it is, if anything is said of that.
     pub(crate) fn with_safety(self, safety: Option<Safety>) -> Self {
         Self { safety, ..self }

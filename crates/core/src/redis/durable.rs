@@ -196,7 +196,7 @@ impl Durable {
         let call = |command, words| {
             // Not told as blocking: the client would unblock it for whoever comes next.
             let command = CustomCommand::new_static(command, ClusterHash::Custom(slot), false);
-            self.client.custom_raw_value(command, words)
+            Box::pin(self.client.custom_raw_value(command, words))
         };
         let (wait, wait_words) = self.level.wait(self.wait);
         // In this order: each is handed to the client when it is first polled.

@@ -84,6 +84,6 @@ fn with(told: Told, found: Option<Found>, safety: Safety) -> Told {
         Some(now) => now,
         None => seen,
     };
-    let seen = seen.as_safe_as(safety);
+    let seen = seen.with_safety(Some(safety));
     if replayed { Told::Replayed(seen) } else { Told::Accepted(seen) }
 }
