@@ -30,7 +30,7 @@ impl Skew {
         let places = ["x86_64-linux-gnu", "aarch64-linux-gnu"]
             .map(|machine| format!("/usr/lib/{machine}/faketime/libfaketimeMT.so.1"));
         let found = places.into_iter().map(|library| Self { library });
-        let working = found.filter(|skew| skew.works()).last();
+        let working = found.rfind(Self::works);
         if working.is_none() {
             skip("clocks can't be skewed: apt-get install faketime");
         }

@@ -30,7 +30,14 @@ pub(crate) const STATUS: Operation = Operation {
     summary: "Where a request is",
     parameters: &[Parameter::Generation],
     body: &[],
-    answers: &[Answer::json(200, "Where it is", Shape::Status)],
+    answers: &[
+        Answer::json(200, "Where it is", Shape::Status),
+        Answer::json(
+            202,
+            "Where it is, and that this is not as safe as its queue asks",
+            Shape::Status,
+        ),
+    ],
     refusals: &[Kind::StoreUnreachable, Kind::Overloaded],
 };
 

@@ -58,8 +58,12 @@ pub(crate) const RESULT: Operation = Operation {
             ],
             leads_to: &[],
         },
-        Answer::json(202, "It has not ended", Shape::Status)
-            .with(&["Retry-After", "Preference-Applied"]),
+        Answer::json(
+            202,
+            "It has not ended, or that is not as safe as its queue asks",
+            Shape::Status,
+        )
+        .with(&["Retry-After", "Preference-Applied"]),
     ],
     refusals: &[Kind::StoreUnreachable, Kind::Overloaded],
 };

@@ -41,6 +41,11 @@ impl Seen {
         Self { safety, ..self }
     }
 
+    /// How safe it is, if anything is said of that.
+    pub(crate) fn safety(&self) -> Option<Safety> {
+        self.safety
+    }
+
     /// Whether it is as safe as its queue asks.
     pub(crate) fn is_safe(&self) -> bool {
         self.safety.is_none_or(Safety::is_whole)

@@ -196,6 +196,7 @@ impl Durable {
         let call = |command, words| {
             // Not told as blocking: the client would unblock it for whoever comes next.
             let command = CustomCommand::new_static(command, ClusterHash::Custom(slot), false);
+            // Four of them side by side: each is large.
             Box::pin(self.client.custom_raw_value(command, words))
         };
         let (wait, wait_words) = self.level.wait(self.wait);

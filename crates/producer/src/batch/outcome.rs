@@ -4,8 +4,9 @@ use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::durable::Safety;
 use crate::problem::{Problem, Told};
-use crate::requests::Admitted;
+use crate::requests::{Admitted, code};
 
 /// Which item of a batch it is.
 #[derive(Clone, Debug)]
@@ -48,6 +49,8 @@ pub(crate) struct Line<'a> {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     replayed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    durability: Option<Safety>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     same_id_as: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<u64>,
@@ -69,6 +72,7 @@ impl Outcome {
             generation: self.told.as_ref().ok().map(|it| it.seen.ticket.generation.to_string()),
             state: self.told.as_ref().ok().map(|it| it.seen.state()),
             replayed: self.told.as_ref().is_ok_and(|it| it.replayed),
+            durability: self.told.as_ref().ok().and_then(|it| it.seen.safety()),
             same_id_as: *same_id_as,
             retry_after: self.told.as_ref().err().and_then(Problem::retry_after),
             unread: self.unread,
@@ -82,7 +86,7 @@ impl Outcome {
     /// What the same item would be answered with alone.
     fn status(&self) -> StatusCode {
         match &self.told {
-            Ok(Admitted { replayed: true, .. }) => StatusCode::OK,
+            Ok(Admitted { seen, replayed: true, .. }) => code(StatusCode::OK, seen),
             Ok(_) => StatusCode::ACCEPTED,
             Err(problem) => problem.kind().status(),
         }

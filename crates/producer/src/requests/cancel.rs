@@ -31,13 +31,18 @@ pub(crate) const CANCEL: Operation = Operation {
     body: &[],
     answers: &[
         Answer::json(200, "It is ended, now or before", Shape::Status),
-        Answer::json(202, "Its worker is being told", Shape::Status),
+        Answer::json(
+            202,
+            "Its worker is being told; or it is ended, and that is not as safe as its queue asks",
+            Shape::Status,
+        ),
     ],
     refusals: &[
         Kind::StoreFull,
         Kind::StoreUnreachable,
         Kind::StoreReadOnly,
         Kind::OutcomeUnknown,
+        Kind::DurabilityUnavailable,
         Kind::Overloaded,
     ],
 };

@@ -50,7 +50,13 @@ pub(crate) const SUBMIT: Operation = Operation {
             headers: HEADERS,
             leads_to: &[],
         },
-        Answer::json(202, "It is kept", Shape::Status).with(HEADERS).leading_to(LEADS_TO),
+        Answer::json(
+            202,
+            "It is kept; durability says how safely, if its queue asks",
+            Shape::Status,
+        )
+        .with(HEADERS)
+        .leading_to(LEADS_TO),
     ],
     refusals: &[
         Kind::InvalidItem,
@@ -68,6 +74,7 @@ pub(crate) const SUBMIT: Operation = Operation {
         Kind::StoreUnreachable,
         Kind::StoreReadOnly,
         Kind::OutcomeUnknown,
+        Kind::DurabilityUnavailable,
         Kind::Overloaded,
     ],
 };

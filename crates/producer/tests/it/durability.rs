@@ -343,6 +343,33 @@ async fn a_wait_holds_up_no_other_queue_and_a_plain_queue_gains_no_command() {
 }
 
 #[tokio::test]
+async fn the_items_of_a_batch_share_their_waits() {
+    let (primary, replica) = pair().await;
+    let producer = Producer::start(&primary, "", REPLICATED).await;
+    let url = format!("{}/v1/queues/q/batch", producer.base);
+    let headers = [("content-type", "application/x-ndjson")];
+    let lines = async |ids: std::ops::Range<usize>| {
+        let body: String = ids.map(|id| item(&id.to_string()) + "\n").collect();
+        let answer = producer.http.request("POST", &url, &headers, body).await;
+        assert_eq!(answer.status, 207, "{}", answer.text());
+        let lines = answer.text().lines().map(|line| serde_json::from_str(line).unwrap());
+        lines.collect::<Vec<Value>>()
+    };
+    for line in lines(0..300).await {
+        assert_eq!((&line["status"], &line["durability"]), (&value!(202), &replicated()));
+    }
+    let ticks = field(&primary, "tick").await;
+    assert!(ticks < 100, "{ticks} waits for 300 items");
+    replica.pause();
+    let told = lines(299..301).await;
+    let states: Vec<_> = told.iter().map(|it| (&it["status"], &it["durability"])).collect();
+    let low = not_replicated();
+    assert_eq!(states, [(&value!(202), &low), (&value!(202), &low)]);
+    assert_eq!(told[0]["replayed"], true);
+    replica.resume();
+}
+
+#[tokio::test]
 async fn a_script_that_redis_forgot_is_sent_whole_and_waited_for() {
     let redis = RedisServer::with(|it| it.appendfsync = AppendFsync::Always).await;
     let producer = Producer::start(&redis, "", FSYNCED).await;
