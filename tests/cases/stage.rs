@@ -81,6 +81,13 @@ pub(crate) async fn submit_all(fleet: &Fleet, ids: &[String]) {
     }
 }
 
+/// Sends a batch of lines to queue `q`, and gives what each item was told.
+pub(crate) async fn batch(fleet: &Fleet, lines: &str) -> Vec<serde_json::Value> {
+    let answer = fleet.call("POST", "/v1/queues/q/batch", lines.as_bytes()).await;
+    assert_eq!(answer.status, 207, "{}", answer.text());
+    answer.text().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
 /// Waits for all of them at once, and gives what each gave.
 pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut running: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();

@@ -108,7 +108,7 @@ fn parameter(parameter: &Parameter) -> Value {
             "Prefer",
             "header",
             "wait=N: seconds to wait for the end (RFC 7240).",
-            json!({ "type": "string", "examples": ["wait=30"] }),
+            json!({ "type": "string", "examples": ["wait=1"] }),
         ),
         Parameter::IdempotencyKey => (
             "Idempotency-Key",
