@@ -29,7 +29,7 @@ impl Skew {
     fn found() -> Option<Self> {
         let places = ["x86_64-linux-gnu", "aarch64-linux-gnu"]
             .map(|machine| format!("/usr/lib/{machine}/faketime/libfaketimeMT.so.1"));
-        let found = places.into_iter().map(|library| Self { library });
+        let mut found = places.into_iter().map(|library| Self { library });
         let working = found.rfind(Self::works);
         if working.is_none() {
             skip("clocks can't be skewed: apt-get install faketime");

@@ -153,12 +153,8 @@ async fn every_command_of_the_page_does_what_the_page_says() {
         assert!(ended_well, "line {line} ended with {}:\n{said}", told.status);
         let asks_about_it = block.script.contains("$ID");
         let new = fleet.status(&id).await["state"].clone();
-        let changed = match new.as_str() {
-            Some("pending") if block.is("delayed") || block.is("leased") || block.is("dead") => {
-                true
-            }
-            _ => false,
-        };
+        let was_elsewhere = ["delayed", "leased", "dead"].into_iter().any(|it| block.is(it));
+        let changed = was_elsewhere && new == "pending";
         let must_change =
             block.is("changes") && (asks_about_it || block.is("dead")) && !block.is("pending");
         assert_eq!(changed, must_change, "line {line}: {id} is {new} now:\n{said}");
