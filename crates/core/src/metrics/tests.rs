@@ -17,6 +17,9 @@ fn everything() {
     retried("q", "5xx");
     leases_held("q", 1);
     in_flight("q", 1);
+    gate("q", 1, 1);
+    gate_cut("q", "429");
+    gate_stale_files("q", false);
     renew_lag(A_WHILE);
     lapsed("q", 1);
     forgiven("q", 1);
