@@ -11,6 +11,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::fleet::SOON;
+
 /// Longer than any case.
 const FOREVER: Duration = Duration::from_secs(86_400);
 
@@ -164,7 +166,11 @@ impl RawGateway {
         address: SocketAddr,
         plan: impl Fn(&Asked<'_>) -> Answer + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind(address).await.expect("the address of the gateway");
+        // A process that another test starts at this moment holds what listened here until it is a program of its own.
+        let listener = eventually("the address of the gateway is free", SOON, async || {
+            TcpListener::bind(address).await.map_err(|err| err.to_string())
+        })
+        .await;
         let shared = Arc::new(Shared {
             plan: Mutex::new(Arc::new(plan)),
             manners: Mutex::default(),

@@ -93,11 +93,17 @@ impl Resolver {
             Some(path) => self.named(path)?,
             None => match self.in_search_path(say) {
                 Some(found) => found,
-                None => {
-                    Fetch { search_path: &self.search_path, cache: &self.cache }.resolve(say)?
-                }
+                None => return self.fetch(say),
             },
         };
+        say(&format!("using {found}"));
+        Ok(found)
+    }
+
+    /// Takes a server from the cache, or fetches one into it, whatever lies in `PATH`.
+    pub fn fetch(&self, say: &mut dyn FnMut(&str)) -> Result<Found, Unresolved> {
+        let fetch = Fetch { search_path: &self.search_path, cache: &self.cache };
+        let found = fetch.resolve(say)?;
         say(&format!("using {found}"));
         Ok(found)
     }

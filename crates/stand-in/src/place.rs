@@ -2,11 +2,17 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::time::sleep;
 
 /// As many connections as a listener lets wait, as in the standard library.
 const BACKLOG: u32 = 1024;
+
+/// How often, and how soon, an address that somebody still holds is tried again: for two seconds.
+const TRIES: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A bound address. Callers are refused there while nobody listens.
 ///
@@ -31,8 +37,20 @@ impl Place {
     }
 
     /// Listens there.
-    pub(crate) fn listen(&self) -> io::Result<TcpListener> {
-        bound(self.address)?.listen(BACKLOG)
+    ///
+    /// Whoever starts a process holds what listened here before for a moment more: its child has a copy until it becomes a
+    /// program of its own.
+    pub(crate) async fn listen(&self) -> io::Result<TcpListener> {
+        let mut tries = 0;
+        loop {
+            match bound(self.address).and_then(|socket| socket.listen(BACKLOG)) {
+                Err(err) if err.kind() == io::ErrorKind::AddrInUse && tries < TRIES => {
+                    tries += 1;
+                    sleep(PAUSE).await;
+                }
+                listening => return listening,
+            }
+        }
     }
 }
 
@@ -58,7 +76,7 @@ mod tests {
         for _ in 0..3 {
             let refused = TcpStream::connect(place.address()).await.unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
-            let _listening = place.listen().unwrap();
+            let _listening = place.listen().await.unwrap();
             TcpStream::connect(place.address()).await.unwrap();
         }
     }

@@ -51,7 +51,7 @@ impl StandIn {
     /// If the address can't be bound, or the log file not be opened.
     pub async fn start_at(address: SocketAddr, options: Options) -> io::Result<Self> {
         let place = Place::take(address)?;
-        let listener = place.listen()?;
+        let listener = place.listen().await?;
         let shared = Shared::new(&options)?;
         let mut it = Self { shared, place, stop: CancellationToken::new(), task: JoinSet::new() };
         it.run(listener);
@@ -86,7 +86,7 @@ impl StandIn {
     /// If the address can't be bound any more.
     pub async fn start_again(&mut self) -> io::Result<()> {
         self.stop().await;
-        let listener = self.place.listen()?;
+        let listener = self.place.listen().await?;
         self.run(listener);
         Ok(())
     }

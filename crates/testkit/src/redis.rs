@@ -58,6 +58,17 @@ impl RedisServer {
         }
     }
 
+    /// Starts a server of the newest kind there is, for what an old one lacks: the one that is fetched, whatever lies in
+    /// `PATH`.
+    pub async fn recent(change: impl FnOnce(&mut Options)) -> Self {
+        let binary = spawn_blocking(fetched).await.expect("a server is found");
+        Self::with(|it| {
+            it.binary = binary;
+            change(it);
+        })
+        .await
+    }
+
     /// Where it listens, as `redis.url` wants it. The same after a restart.
     pub fn url(&self) -> &str {
         &self.url
@@ -156,11 +167,20 @@ async fn binary() -> &'static Path {
 }
 
 fn resolve() -> PathBuf {
+    let found = resolver().resolve(&mut |line| eprintln!("{line}"));
+    found.unwrap_or_else(|err| panic!("{err}")).path
+}
+
+/// One that is fetched, by an earlier run or now.
+fn fetched() -> PathBuf {
+    let found = resolver().fetch(&mut |line| eprintln!("{line}"));
+    found.unwrap_or_else(|err| panic!("{err}")).path
+}
+
+fn resolver() -> Resolver {
     let search_path = env::var_os("PATH").unwrap_or_default();
     let cache = default_cache().expect("a folder for the server");
-    let found =
-        Resolver { explicit: None, search_path, cache }.resolve(&mut |line| eprintln!("{line}"));
-    found.unwrap_or_else(|err| panic!("{err}")).path
+    Resolver { explicit: None, search_path, cache }
 }
 
 #[cfg(test)]

@@ -174,7 +174,7 @@ async fn one_replica_is_not_two() {
 
 #[tokio::test]
 async fn what_is_on_the_disk_is_told_as_fsynced_and_what_is_not_as_202() {
-    let redis = RedisServer::start().await;
+    let redis = RedisServer::recent(|_| {}).await;
     let producer = Producer::start(&redis, "", FSYNCED).await;
     assert_eq!(told(&producer.submit(&item("a")).await), (202, fsynced()));
     assert_eq!(told(&producer.submit(&item("a")).await), (200, fsynced()));
@@ -195,7 +195,7 @@ async fn what_is_on_the_disk_is_told_as_fsynced_and_what_is_not_as_202() {
 
 #[tokio::test]
 async fn a_redis_killed_right_after_its_answers_keeps_all_that_was_told_as_fsynced() {
-    let redis = RedisServer::start().await;
+    let redis = RedisServer::recent(|_| {}).await;
     let producer = std::sync::Arc::new(Producer::start(&redis, "", FSYNCED).await);
     let mut accepted = Vec::new();
     for round in 0..8 {
@@ -371,7 +371,7 @@ async fn the_items_of_a_batch_share_their_waits() {
 
 #[tokio::test]
 async fn a_script_that_redis_forgot_is_sent_whole_and_waited_for() {
-    let redis = RedisServer::with(|it| it.appendfsync = AppendFsync::Always).await;
+    let redis = RedisServer::recent(|it| it.appendfsync = AppendFsync::Always).await;
     let producer = Producer::start(&redis, "", FSYNCED).await;
     assert_eq!(producer.submit(&item("a")).await.status, 202);
     redis.command(&["SCRIPT", "FLUSH"]).await;
@@ -380,7 +380,7 @@ async fn a_script_that_redis_forgot_is_sent_whole_and_waited_for() {
 
 #[tokio::test]
 async fn a_waited_submit_answers_with_its_result_once_that_is_safe() {
-    let redis = RedisServer::with(|it| it.appendfsync = AppendFsync::Always).await;
+    let redis = RedisServer::recent(|it| it.appendfsync = AppendFsync::Always).await;
     let producer = Producer::start(&redis, "", FSYNCED).await;
     let hand = Hand::on(&redis);
     let first = item("a");
