@@ -11,7 +11,7 @@ use holdfast_core::model::{Digest, Draft, Envelope, Generation, Identity, QueueN
 use holdfast_core::redis::Options;
 use holdfast_core::script::{Submission, Submit, SubmitReply, registered_workers};
 use holdfast_testkit::stand_in::Rule;
-use holdfast_testkit::{RedisServer, eventually};
+use holdfast_testkit::{Process, RedisServer, eventually};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -192,6 +192,11 @@ async fn a_storm_of_429_meets_few_calls_and_the_full_rate_is_soon_back() {
     assert!(fleet.metric(&worker, "holdfast_gate_cuts_total", "reason=\"429\"").await >= 1.0);
     let told = told_of_breaker(&fleet).await;
     assert_eq!((&told["state"], &told["reason"]), (&"open".into(), &"429".into()));
+    let url = fleet.redis.url();
+    let why = ["why", "calm-4999", "--queue", "q", "--redis", url, "--output", "json"];
+    let why = Process::run(env!("CARGO_BIN_EXE_it-holdfastctl"), &why, &[]).await;
+    let why: serde_json::Value = serde_json::from_str(&why.stdout).expect("a word of why");
+    assert_eq!(why["hold"], "breaker", "{why}");
 
     fleet.gateway.script(vec![Rule::new().delay(CALL)]).expect("a rule");
     let over = Instant::now();

@@ -1,5 +1,7 @@
 //! One sentence and one suggestion for every home and every hold.
 
+mod breaker;
+
 use std::num::NonZeroU32;
 
 use holdfast_core::{

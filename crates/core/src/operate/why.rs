@@ -42,6 +42,8 @@ pub enum Hold {
     NoWorker,
     /// Workers are there, and none asks this queue for work.
     NotServed,
+    /// Its target refuses calls, and workers hold it back.
+    Breaker,
     /// Others are before it.
     Line,
     /// Its last attempt failed, and the next one is not due.

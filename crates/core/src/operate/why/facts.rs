@@ -1,5 +1,7 @@
 //! Everything that a sentence may be about, read beside the scripts, one bounded look each.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use fred::types::Value;
 use serde::Deserialize;
@@ -69,6 +71,28 @@ pub(super) struct Facts {
 #[derive(Deserialize)]
 struct Named {
     name: String,
+}
+
+/// What a worker says of the targets that it holds back. Each names its queue.
+#[derive(Deserialize)]
+struct HeldBack {
+    breakers: Option<HashMap<String, Breaker>>,
+}
+
+/// A breaker that is not closed.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Breaker {
+    /// `open`: probes alone; `limited`: fewer calls at once.
+    state: String,
+    /// What the target did last: `429`, `503`, or the name of a transport fault.
+    pub(super) reason: String,
+}
+
+impl Breaker {
+    /// Whether only probes are sent.
+    pub(super) fn is_open(&self) -> bool {
+        self.state == "open"
+    }
 }
 
 /// What a worker calls itself; all that it says where that is not to be read.
@@ -185,6 +209,16 @@ impl Facts {
     /// The workers that are there.
     pub(super) fn present(&self) -> impl Iterator<Item = &WorkerRow> {
         self.workers.iter().filter(|row| row.seen + WORKER_SEEN >= self.now)
+    }
+
+    /// The breakers for this queue that workers which are there say are not closed.
+    pub(super) fn breakers(&self) -> Vec<Breaker> {
+        let of = |row: &WorkerRow| {
+            // A row is for eyes: one of another form says nothing of breakers.
+            let told: HeldBack = serde_json::from_str(&row.text).ok()?;
+            told.breakers?.remove(self.queue.as_str())
+        };
+        self.present().filter_map(of).collect()
     }
 
     /// When the last worker was seen.

@@ -87,7 +87,7 @@ pub(super) fn pending(facts: &Facts, found: &Found) -> Told {
             format!("Wait for that one, or look at it: holdfastctl lease ls --queue {queue}.");
         return Told::new(Hold::Suspect, told, suggestion);
     }
-    unserved(facts).unwrap_or_else(|| in_line(facts, found))
+    unserved(facts).or_else(|| held_back(facts)).unwrap_or_else(|| in_line(facts, found))
 }
 
 /// Nobody has ended it yet.
@@ -147,6 +147,27 @@ fn unserved(facts: &Facts) -> Option<Told> {
         "See that worker.queues of their settings names {queue}, and that they have it in [queues]."
     );
     Some(Told::new(Hold::NotServed, told, suggestion))
+}
+
+/// Its target is called less, because it refuses calls or can't be reached.
+fn held_back(facts: &Facts) -> Option<Told> {
+    let breakers = facts.breakers();
+    let reason = &breakers.first()?.reason;
+    let present = facts.present().count() as u64;
+    let open = breakers.iter().filter(|breaker| breaker.is_open()).count();
+    let how = match open {
+        0 => "with fewer calls at once".to_owned(),
+        open if open == breakers.len() => "to one probe at a time".to_owned(),
+        open => format!("{open} of them to one probe at a time"),
+    };
+    let told = format!(
+        "Its target refuses calls or can't be reached ({reason}): {} of {} hold it back, {how}, and {} are before it in its shard.",
+        breakers.len(),
+        count(present, "worker", "workers"),
+        facts.ahead
+    );
+    let suggestion = "Mend the target, or lower the queue's concurrency if it is asked for more than it takes: calls come back by themselves.";
+    Some(Told::new(Hold::Breaker, told, suggestion))
 }
 
 /// It waits for its turn.
