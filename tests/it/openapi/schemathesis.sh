@@ -15,7 +15,8 @@ mkdir -p "$folder"
 cd "$folder"
 if [ "$2" = install ]; then
     # What is installed, written last: half an installation is done again.
-    if [ "$(cat installed 2>/dev/null)" = "$WANT" ]; then
+    # Its program names its folder: one that was moved elsewhere is made anew.
+    if [ "$(cat installed 2>/dev/null)" = "$WANT" ] && venv/bin/schemathesis --version >/dev/null 2>&1; then
         exit 0
     fi
     rm -rf venv installed
