@@ -85,15 +85,16 @@ async fn an_item_is_told_before_the_next_one_is_sent() {
 async fn each_item_may_take_as_long_as_a_body_and_one_that_does_not_come_ends_the_batch() {
     let redis = RedisServer::start().await;
     let producer =
-        Producer::start(&redis, "body_timeout = \"1s\"\nidle_timeout = \"60s\"", "").await;
+        Producer::start(&redis, "body_timeout = \"3s\"\nidle_timeout = \"60s\"", "").await;
     let mut batch = Batch::begin(&producer).await;
     let started = Instant::now();
     for number in 0..4 {
-        tokio::time::sleep(Duration::from_millis(400)).await;
+        // How slow this caller is: a third of what it may take for each, and more than it may take for one in all.
+        tokio::time::sleep(Duration::from_secs(1)).await;
         batch.send(&item(&format!("s-{number}"))).await;
         assert_eq!(batch.told().await["status"], 202);
     }
-    assert!(started.elapsed() > Duration::from_secs(1), "longer than one body may take");
+    assert!(started.elapsed() > Duration::from_secs(3), "longer than one body may take");
     // Blank lines and half an item are no item.
     batch.send("\n\n{\"id\":\"half").await;
     let told = batch.told().await;

@@ -149,6 +149,7 @@ async fn while_redis_is_frozen_each_call_is_answered_soon_and_honestly() {
     for n in 0..200 {
         let (http, base) = (producer.http.clone(), producer.base.clone());
         calls.spawn(async move {
+            // When this caller comes: they are spread over four seconds, before and after it is known that nobody answers.
             tokio::time::sleep(Duration::from_millis(20 * n)).await;
             let started = Instant::now();
             let (method, url, body) = match n % 4 {
