@@ -23,8 +23,8 @@ pub(crate) struct Args {
     /// How the figures are printed
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// How many samples of each kind a round of the idle system takes
-    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(10..))]
+    /// How many samples of each kind a round takes at each rest
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(10..))]
     samples: u32,
     /// How many requests a round drains
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(100..=100_000))]
@@ -32,9 +32,9 @@ pub(crate) struct Args {
     /// The worker's concurrency, and that of the bare loop
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     concurrency: u16,
-    /// The rest before each sample of the idle system, in ms
-    #[arg(long, value_name = "MS", default_value_t = 5)]
-    rest: u64,
+    /// The rests before a sample, in ms: each is measured in each round. From 20 ms on the system counts as idle
+    #[arg(long, value_name = "MS", value_delimiter = ',', default_values_t = [5, 20, 100])]
+    rest: Vec<u64>,
 }
 
 /// Measures, and prints the figures. The exit code says whether the target is met.
@@ -45,12 +45,17 @@ pub(crate) async fn run(args: &Args) -> ExitCode {
     let machine = Machine::look(&stage.redis).await;
 
     let worker = stage.worker().await;
-    let rest = Duration::from_millis(args.rest);
-    let plan = idle::Plan { stage: &stage, gateway: &gateway, rest, samples: args.samples };
     let mut idle = Vec::new();
     for round in 1..=ROUNDS {
-        eprintln!("idle, round {round} of {ROUNDS}: {} samples of each kind", args.samples);
-        idle.push(plan.round(round).await);
+        for &rest in &args.rest {
+            eprintln!(
+                "lone requests, round {round} of {ROUNDS}: {} samples of each kind, {rest} ms apart",
+                args.samples
+            );
+            let rest = Duration::from_millis(rest);
+            let plan = idle::Plan { stage: &stage, gateway: &gateway, rest, samples: args.samples };
+            idle.push(plan.round(round).await);
+        }
     }
     stage.end(worker).await;
 

@@ -2,6 +2,9 @@
 //!
 //! The floor is what any queue over Redis must do: wake a process that sleeps in BLPOP, and make one call over HTTP. Both
 //! are measured with clients of a few lines, by turns with the real thing and after the same rest.
+//!
+//! The rest decides what is measured. A processor that slept has to fetch the code of whoever wakes: the longer the sleep, the
+//! colder all sides are, and the more a wake-up itself costs beside the work it was for.
 
 use std::time::{Duration, Instant};
 
@@ -26,9 +29,11 @@ pub(super) struct Plan<'a> {
     pub(super) samples: u32,
 }
 
-/// The samples of a round, in microseconds.
+/// The samples of a round at one rest, in microseconds.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Round {
+    /// How long the system was left alone before each sample, in ms.
+    pub(super) rest: u64,
     /// From before RPUSH until another process has the answer to its BLPOP.
     pub(super) bell: Times,
     /// One POST straight to the gateway and its answer.
@@ -42,12 +47,13 @@ pub(super) struct Round {
 impl Plan<'_> {
     pub(super) async fn round(&self, round: usize) -> Round {
         let sleeper = Sleeper::start(self.stage.redis.port()).await;
+        let rest = u64::try_from(self.rest.as_millis()).expect("a rest in ms");
         let mut measured = Round::default();
         for sample in 0..WARM_UP + self.samples {
             if sample == WARM_UP {
-                measured = Round::default();
+                measured = Round { rest, ..Round::default() };
             }
-            let id = format!("idle-{round}-{sample}");
+            let id = format!("lone-{rest}-{round}-{sample}");
             measured.bell.push(self.bell(&sleeper).await);
             measured.http.push(self.http(&id).await);
             let (pickup, submit) = self.pickup(&id).await;
