@@ -96,6 +96,8 @@ fn lacking() -> Option<String> {
 struct Container {
     image: Image,
     root: TempDir,
+    /// What it is started with, which it does not see.
+    beside: TempDir,
 }
 
 impl Container {
@@ -118,12 +120,12 @@ impl Container {
              options ndots:5\n"
         );
         fs::write(root.path().join("etc/resolv.conf"), resolver).expect("resolv.conf");
-        Self { image, root }
+        Self { image, root, beside: tempfile::tempdir().expect("a folder") }
     }
 
     /// Runs words in it, with these variables on top of the image's.
     fn run(&self, words: &[String], environment: &[(String, String)]) -> Process {
-        let variables = self.root.path().with_extension("env");
+        let variables = self.beside.path().join("variables");
         let lines = self.image.environment.iter().chain(environment);
         let lines: String = lines.map(|(name, value)| format!("{name}={value}\n")).collect();
         fs::write(&variables, lines).expect("variables");
