@@ -219,7 +219,7 @@ async fn a_storm_of_429_meets_few_calls_and_the_full_rate_is_soon_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_target_that_is_away_is_probed_and_everything_is_answered_once_it_is_back() {
-    let (mut fleet, worker) = fleet(setup("max_attempts = 3", String::new())).await;
+    let (mut fleet, worker) = fleet(setup("max_attempts = 2", String::new())).await;
     fleet.gateway.stop().await;
     backlog(&fleet, "q", "away", 0..300, SOON * 20).await;
     shows(&fleet, &worker, "holdfast_breaker_state", "q", |state| state == 2.0).await;
@@ -228,10 +228,33 @@ async fn a_target_that_is_away_is_probed_and_everything_is_answered_once_it_is_b
     assert!(tries < 2.0 * SLOTS as f64 + 20.0, "{tries} tries");
 
     fleet.gateway.start_again().await.expect("its address");
-    eventually("all but a few probes are answered", SOON, async || {
-        let (finished, dead) = (fleet.count("finished").await, fleet.count("dead").await);
-        assert!(dead <= 5, "{dead} have used up their attempts");
-        if finished + dead == 300 { Ok(()) } else { Err(finished) }
+    eventually("all are answered", SOON, async || {
+        assert_eq!(fleet.count("dead").await, 0, "a probe used up the attempts of its request");
+        let finished = fleet.count("finished").await;
+        if finished == 300 { Ok(()) } else { Err(finished) }
+    })
+    .await;
+    shows(&fleet, &worker, "holdfast_breaker_state", "q", |state| state == 0.0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_target_that_leaves_its_calls_unanswered_is_probed_until_it_answers() {
+    let (fleet, worker) = fleet(setup("attempt_timeout = \"1s\"", String::new())).await;
+    fleet.gateway.hold(true);
+    backlog(&fleet, "q", "mute", 0..200, SOON * 20).await;
+    shows(&fleet, &worker, "holdfast_breaker_state", "q", |state| state == 2.0).await;
+    let cuts =
+        fleet.metric(&worker, "holdfast_gate_cuts_total", "reason=\"attempt-timeout\"").await;
+    assert_eq!(cuts, 1.0);
+    let before = fleet.gateway.counts().arrived;
+    pass(Duration::from_secs(5)).await;
+    let probes = fleet.gateway.counts().arrived - before;
+    assert!((1..=5).contains(&probes), "{probes} calls");
+
+    fleet.gateway.hold(false);
+    eventually("all are answered", SOON, async || match fleet.count("finished").await {
+        200 => Ok(()),
+        finished => Err(finished),
     })
     .await;
     shows(&fleet, &worker, "holdfast_breaker_state", "q", |state| state == 0.0).await;

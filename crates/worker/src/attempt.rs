@@ -42,15 +42,23 @@ pub(crate) struct Patience {
     pub(crate) quiet: mpsc::Sender<Id>,
 }
 
+/// What the target's breaker wants of an attempt.
+pub(crate) struct Watch {
+    /// To be told if the call is not refused for long.
+    pub(crate) patience: Option<Patience>,
+    /// Whether it goes out as a probe.
+    pub(crate) is_probe: bool,
+}
+
 /// Makes the attempt and settles it: what its end says of the target.
 pub(crate) async fn run(
     mut work: Work,
     queue: Arc<Queue>,
     settler: Settler,
-    patience: Option<Patience>,
+    watch: Watch,
 ) -> Option<Sign> {
     let (kind, sign) = match prepare(&mut work, &queue).await {
-        Ok((ticket, call)) => dispatch(&mut work, &ticket, call, &queue, patience).await,
+        Ok((ticket, call)) => dispatch(&mut work, &ticket, call, &queue, watch).await,
         Err(kind) => (kind, None),
     };
     settler.settle(work.claim, kind).await;
@@ -141,7 +149,7 @@ async fn dispatch(
     ticket: &Ticket,
     call: Call,
     queue: &Arc<Queue>,
-    patience: Option<Patience>,
+    watch: Watch,
 ) -> (SettleKind, Option<Sign>) {
     let deadline = work.deadline;
     let (started, left, sent) = (Instant::now(), until(deadline), Sent::default());
@@ -150,7 +158,7 @@ async fn dispatch(
     let end = tokio::select! {
         biased;
         end = calling => end,
-        never = quiet(patience, &sent) => match never {},
+        never = quiet(watch.patience, &sent) => match never {},
     };
     let end = in_time(end, work.claim.is_lost());
     if let Some(outcome) = label(&end) {
@@ -166,7 +174,8 @@ async fn dispatch(
         End::DeadlinePassed => decide::after_deadline(),
         End::Replied(reply) => {
             let (attempts, max_attempts) = (ticket.attempts, queue.max_attempts);
-            let at = Circumstances { attempts, max_attempts, left: until(deadline), now };
+            let (left, is_unsent_probe) = (until(deadline), watch.is_probe && !sent.get());
+            let at = Circumstances { attempts, max_attempts, left, now, is_unsent_probe };
             decide::after(reply, &at, &mut rand::rng())
         }
     };

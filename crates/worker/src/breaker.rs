@@ -3,11 +3,13 @@
 //!
 //! A refusal (429, 503, no connection) halves what is allowed, once a round trip; every answer adds
 //! to it again. Refusals in a row, with no answer among them, open the breaker: then one call goes
-//! at a time, as a probe, and after each that is refused there is a pause. A probe that is taken
-//! closes it, and what is allowed doubles with each round until it is where it was.
+//! at a time, as a probe, and after each that is refused there is a pause, the longer the row has
+//! lasted. A probe that is taken closes it, and what is allowed doubles with each round until it is
+//! where it was. So a burst that is refused holds up what is due right after it for moments only.
 //!
 //! A call that is out for long without a refusal counts as taken: a target whose answers need
-//! minutes must not be kept small for as long.
+//! minutes must not be kept small for as long. Silence for the whole time-out of an attempt belongs
+//! to a row like a refusal, but halves nothing: it may be the request that takes so long.
 
 use std::time::{Duration, Instant};
 
@@ -18,12 +20,16 @@ use crate::backoff::between;
 /// So many refusals with no answer among them: nothing gets through.
 const IN_A_ROW: u32 = 5;
 
-/// The first pause between two probes; each doubles it.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The shortest pause between two probes. It is half as long as the row has lasted, where that is more:
+/// what was refused in a burst is due again after its own wait, and must not meet a longer one here.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1500);
 /// The longest, unless the target asks for more.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 /// The longest that a target is granted: one odd answer must not stop a queue for hours.
 const LONGEST_WISH: Duration = Duration::from_secs(60);
+/// What a target asks for is each request's own to keep. It holds for the queue as well once a row has
+/// lasted so long, and all of it has asked.
+const LASTING: Duration = Duration::from_secs(5);
 
 /// A call that was written and not refused for so long counts as taken, unless refusals came later
 /// than that.
@@ -51,6 +57,11 @@ pub(crate) enum Sign {
         /// Which stage of it failed.
         reason: &'static str,
     },
+    /// It took the call, and nothing came back for as long as an attempt may take.
+    Silent {
+        /// The time-out, as a word.
+        reason: &'static str,
+    },
 }
 
 /// A call that is under way, as the breaker knows it.
@@ -62,6 +73,13 @@ pub(crate) struct Call {
     /// How long it must go without a refusal to count as taken; none: nobody needs to know.
     pub(crate) patience: Option<Duration>,
     taken: bool,
+}
+
+impl Call {
+    /// Whether it went out to see if an open breaker may close.
+    pub(crate) fn is_probe(&self) -> bool {
+        self.probe_of.is_some()
+    }
 }
 
 /// Whether a target is held back.
@@ -104,10 +122,12 @@ pub(crate) struct Breaker {
     openings: u32,
 }
 
-/// Refusals with no answer among them.
+/// Refusals with no answer among them: a row.
 #[derive(Clone, Copy, Debug)]
 struct Refusals {
     count: u32,
+    /// When the first of them came.
+    since: Option<Instant>,
     /// What was allowed before the first of them.
     before: f64,
     /// How long to wait for a refusal, by how late the latest came.
@@ -116,6 +136,8 @@ struct Refusals {
     reason: &'static str,
     /// For how long each of them at least has asked to be left alone.
     asked: Option<Duration>,
+    /// Whether silence is among them.
+    silent: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -124,8 +146,6 @@ struct Open {
     number: u32,
     /// When the next probe may go.
     until: Instant,
-    /// Probes refused so far.
-    refused: u32,
     /// Probes under way.
     out: usize,
 }
@@ -135,7 +155,8 @@ impl Breaker {
     pub(crate) fn new(ceiling: usize) -> Self {
         let ceiling = ceiling.max(1) as f64;
         let (patience, reason, asked) = (QUIET, "", None);
-        let refusals = Refusals { count: 0, before: ceiling, patience, reason, asked };
+        let (count, since, before, silent) = (0, None, ceiling, false);
+        let refusals = Refusals { count, since, before, patience, reason, asked, silent };
         let (allowed, known) = (ceiling, ceiling);
         Self { ceiling, allowed, known, refusals, cut_at: None, open: None, openings: 0 }
     }
@@ -213,62 +234,59 @@ impl Breaker {
         if let Some(open) = probed {
             open.out = open.out.saturating_sub(1);
         }
-        if let Some(Sign::Busy { .. } | Sign::Unreachable { .. }) = sign {
-            return self.refused(call, sign, is_probe, now, rng);
-        }
-        match (&mut self.open, sign) {
-            (Some(_), Some(_)) if is_probe => self.close(now, running),
-            // It has said nothing, so it is asked again, but not at once.
-            (Some(open), None) if is_probe => open.until = now + pause(open.refused, None, rng),
-            (None, Some(_)) => {
+        match sign {
+            Some(Sign::Answered) if self.open.is_none() => {
                 self.refusals.count = 0;
                 self.grow(if call.taken { 0.0 } else { 1.0 }, now);
             }
-            _ => {}
+            Some(Sign::Answered) if is_probe => self.close(now, running),
+            Some(Sign::Answered) => {}
+            Some(refusal) => return self.refused(call, refusal, is_probe, now, rng),
+            None if is_probe => self.said_nothing(call, now, running, rng),
+            None => {}
         }
         false
+    }
+
+    /// A probe was ended by its deadline or its caller. It is followed by another, but not at once.
+    fn said_nothing(&mut self, call: Call, now: Instant, running: usize, rng: &mut impl Rng) {
+        let quiet = now.saturating_duration_since(call.began) >= QUIET;
+        if quiet && self.refusals.silent {
+            // Whether it would have been answered nobody knows. One call at a time, each the nearest to its
+            // deadline, might never tell; so silence that lasts less than the time-out counts for the target.
+            self.refusals.patience = QUIET;
+            return self.close(now, running);
+        }
+        let until = now + self.refusals.pause(now, rng);
+        if let Some(open) = &mut self.open {
+            open.until = until;
+        }
     }
 
     fn refused(
         &mut self,
         call: Call,
-        sign: Option<Sign>,
+        sign: Sign,
         is_probe: bool,
         now: Instant,
         rng: &mut impl Rng,
     ) -> bool {
-        let (reason, asked) = match sign {
-            Some(Sign::Busy { reason, asked }) => (reason, asked),
-            Some(Sign::Unreachable { reason }) => (reason, None),
-            _ => return false,
-        };
-        if self.refusals.count == 0 {
-            let (before, patience) = (self.allowed, QUIET);
-            self.refusals = Refusals { before, patience, asked, ..self.refusals };
-        }
-        let both = self.refusals.asked.zip(asked);
-        self.refusals.asked = both.map(|(before, asked)| before.min(asked));
-        self.refusals.count = self.refusals.count.saturating_add(1);
-        self.refusals.reason = reason;
-        if matches!(sign, Some(Sign::Busy { .. })) {
-            let late = 2 * now.saturating_duration_since(call.began);
-            self.refusals.patience = self.refusals.patience.max(late);
-        }
+        self.refusals.add(sign, self.allowed, call, now);
+        let until = now + self.refusals.pause(now, rng);
         if let Some(open) = &mut self.open {
             if is_probe {
-                open.refused = open.refused.saturating_add(1);
-                open.until = now + pause(open.refused, asked, rng);
+                open.until = until;
             }
             return false;
         }
         if self.refusals.count >= IN_A_ROW {
-            let until = now + pause(0, self.refusals.asked, rng);
             self.openings = self.openings.wrapping_add(1);
-            self.open = Some(Open { number: self.openings, until, refused: 0, out: 0 });
+            self.open = Some(Open { number: self.openings, until, out: 0 });
             return true;
         }
         // A burst that was sent at once is refused at once: that is one refusal.
-        if self.cut_at.is_some_and(|cut| call.began <= cut) {
+        let answered_by_a_cut = self.cut_at.is_some_and(|cut| call.began <= cut);
+        if answered_by_a_cut || matches!(sign, Sign::Silent { .. }) {
             return false;
         }
         self.allowed = (self.allowed / 2.0).max(1.0);
@@ -294,11 +312,36 @@ impl Breaker {
     }
 }
 
-/// How long to leave the target alone before the next probe.
-fn pause(refused: u32, asked: Option<Duration>, rng: &mut impl Rng) -> Duration {
-    let step = FIRST_PAUSE.saturating_mul(1 << refused.min(8)).min(LONGEST_PAUSE);
-    let own = between(step / 2, step, rng);
-    asked.map_or(own, |asked| own.max(asked.min(LONGEST_WISH)))
+impl Refusals {
+    /// One more of them; so much was allowed when it came.
+    fn add(&mut self, sign: Sign, allowed: f64, call: Call, now: Instant) {
+        let (reason, asked) = match sign {
+            Sign::Busy { reason, asked } => (reason, asked),
+            Sign::Unreachable { reason } | Sign::Silent { reason } => (reason, None),
+            Sign::Answered => return,
+        };
+        if self.count == 0 {
+            let (since, before, patience, silent) = (Some(now), allowed, QUIET, false);
+            *self = Self { count: 0, since, before, patience, reason, asked, silent };
+        }
+        self.asked = self.asked.zip(asked).map(|(before, asked)| before.min(asked));
+        self.count = self.count.saturating_add(1);
+        self.reason = reason;
+        self.silent |= matches!(sign, Sign::Silent { .. });
+        if !matches!(sign, Sign::Unreachable { .. }) {
+            let late = 2 * now.saturating_duration_since(call.began);
+            self.patience = self.patience.max(late);
+        }
+    }
+
+    /// How long to leave the target alone before the next probe.
+    fn pause(&self, now: Instant, rng: &mut impl Rng) -> Duration {
+        let lasted = self.since.map_or(Duration::ZERO, |it| now.saturating_duration_since(it));
+        let step = (lasted / 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let own = between(step * 3 / 4, step, rng);
+        let asked = self.asked.filter(|_| lasted >= LASTING);
+        asked.map_or(own, |asked| own.max(asked.min(LONGEST_WISH)))
+    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,9 @@ pub(crate) enum Fault {
     Reset,
     /// The answer began, and then nothing came for the stall time-out.
     Stall,
-    /// The whole attempt took longer than its time-out.
+    /// The whole attempt took longer than its time-out, and no answer had begun.
+    Unanswered,
+    /// The same, and an answer had begun.
     AttemptTimeout,
     /// What came is no head of an HTTP answer, or one that contradicts itself.
     MalformedHead,
@@ -39,7 +41,7 @@ impl From<Fault> for FailureCode {
             Fault::Tls => Self::Tls,
             Fault::Reset => Self::Reset,
             Fault::Stall => Self::Stall,
-            Fault::AttemptTimeout => Self::AttemptTimeout,
+            Fault::Unanswered | Fault::AttemptTimeout => Self::AttemptTimeout,
             Fault::MalformedHead => Self::MalformedHead,
             Fault::CutBody => Self::CutBody,
             Fault::LyingBody => Self::LyingBody,
@@ -70,12 +72,12 @@ pub(crate) fn sign_of_status(status: u16, asked: Option<Duration>) -> Sign {
     }
 }
 
-/// What a fault says of its target: nothing, unless there was no connection.
+/// What a fault says of its target: nothing, unless there was no connection, or no answer at all in the time of an attempt.
 pub(crate) fn sign_of_fault(fault: Fault) -> Option<Sign> {
+    let reason = FailureCode::from(fault).word();
     match fault {
-        Fault::Connect | Fault::ConnectTimeout | Fault::Tls => {
-            Some(Sign::Unreachable { reason: FailureCode::from(fault).word() })
-        }
+        Fault::Connect | Fault::ConnectTimeout | Fault::Tls => Some(Sign::Unreachable { reason }),
+        Fault::Unanswered => Some(Sign::Silent { reason }),
         _ => None,
     }
 }
@@ -85,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_is_spared_when_it_sends_calls_away_or_can_not_be_reached() {
+    fn a_target_is_spared_when_it_sends_calls_away_is_silent_or_can_not_be_reached() {
         let asked = Some(Duration::from_secs(3));
         assert_eq!(sign_of_status(429, asked), Sign::Busy { reason: "429", asked });
         assert_eq!(sign_of_status(503, None), Sign::Busy { reason: "503", asked: None });
@@ -95,6 +97,8 @@ mod tests {
         for fault in [Fault::Connect, Fault::ConnectTimeout, Fault::Tls] {
             assert!(matches!(sign_of_fault(fault), Some(Sign::Unreachable { .. })));
         }
+        let silent = Sign::Silent { reason: "attempt-timeout" };
+        assert_eq!(sign_of_fault(Fault::Unanswered), Some(silent));
         for fault in [Fault::Reset, Fault::Stall, Fault::AttemptTimeout, Fault::CutBody] {
             assert_eq!(sign_of_fault(fault), None);
         }

@@ -7,7 +7,8 @@ use holdfast_core::script::{Burial, SettleKind};
 use rand::Rng;
 
 use crate::backoff;
-use crate::classify::{Fault, is_retried};
+use crate::breaker::Sign;
+use crate::classify::{Fault, is_retried, sign_of_fault};
 use crate::gateway::{Answer, Reply};
 
 /// What counts, beside the reply itself.
@@ -21,6 +22,8 @@ pub(crate) struct Circumstances {
     pub(crate) left: Duration,
     /// By the clock that deadlines are judged by.
     pub(crate) now: SystemTime,
+    /// Whether it went out to see if an open breaker may close, and nothing of it has left.
+    pub(crate) is_unsent_probe: bool,
 }
 
 /// Settles an attempt that came to an end by itself.
@@ -62,6 +65,11 @@ pub(crate) fn unusable() -> SettleKind {
 
 fn after_fault(fault: Fault, at: &Circumstances, rng: &mut impl Rng) -> SettleKind {
     let failure = Failure { code: fault.into(), status: 0 };
+    let unreachable = matches!(sign_of_fault(fault), Some(Sign::Unreachable { .. }));
+    if unreachable && at.is_unsent_probe {
+        // That says nothing of the request, and was no attempt: the next probe may go out with it again.
+        return SettleKind::Release { sent: false, failure: Some(failure) };
+    }
     if at.is_last() {
         return SettleKind::Bury { outcome: Burial::GaveUp, failure, answer: None };
     }
@@ -109,6 +117,7 @@ mod tests {
             max_attempts: None,
             left: Duration::from_secs(600),
             now: SystemTime::UNIX_EPOCH + Duration::from_secs(2_000_000_000),
+            is_unsent_probe: false,
         }
     }
 
@@ -197,6 +206,18 @@ mod tests {
         assert!(delay(decided(Err(Fault::Reset), late)) >= Duration::from_millis(500));
         let SettleKind::Retry { delay, .. } = after_deadline() else { panic!() };
         assert!(delay >= Duration::from_secs(1), "beyond any doubt about the clocks");
+    }
+
+    #[test]
+    fn a_probe_without_a_connection_costs_its_request_no_attempt_not_even_the_last() {
+        let last = Circumstances { attempts: 3, max_attempts: Some(3), ..at() };
+        let unsent = Circumstances { is_unsent_probe: true, ..last };
+        let failure = Some(Failure { code: FailureCode::Connect, status: 0 });
+        let kind = decided(Err(Fault::Connect), unsent);
+        assert_eq!(kind, SettleKind::Release { sent: false, failure });
+        assert!(matches!(decided(Err(Fault::Connect), last), SettleKind::Bury { .. }));
+        let kind = decided(Err(Fault::Internal), unsent);
+        assert!(matches!(kind, SettleKind::Bury { .. }), "that may be the request's own");
     }
 
     #[test]

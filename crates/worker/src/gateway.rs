@@ -20,6 +20,7 @@ mod tests;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -162,17 +163,21 @@ impl Gateway {
 
     /// Sends a request and takes the answer, whatever its status.
     pub(crate) async fn send(&self, call: Call, sent: Sent) -> Result<Reply, Fault> {
-        match timeout(self.target.attempt_timeout, self.exchange(call, sent)).await {
+        let begun = AtomicBool::new(false);
+        match timeout(self.target.attempt_timeout, self.exchange(call, sent, &begun)).await {
             Ok(reply) => reply,
-            Err(_) => Err(Fault::AttemptTimeout),
+            Err(_) if begun.load(Ordering::Relaxed) => Err(Fault::AttemptTimeout),
+            Err(_) => Err(Fault::Unanswered),
         }
     }
 
-    async fn exchange(&self, call: Call, sent: Sent) -> Result<Reply, Fault> {
+    /// `begun` is told when the head of an answer has come.
+    async fn exchange(&self, call: Call, sent: Sent, begun: &AtomicBool) -> Result<Reply, Fault> {
         let mut request = self.request(call, sent);
         let connection = capture_connection(&mut request);
         let response =
             self.client.request(request).await.map_err(|err| faults::before_head(&err))?;
+        begun.store(true, Ordering::Relaxed);
         let (head, body) = response.into_parts();
         if let Err(fault) = answer::sound(&head) {
             // What follows such a head may be anything.

@@ -12,7 +12,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::attempt::{self, Patience};
+use crate::attempt::{self, Patience, Watch};
 use crate::bell::{self, Rang, Room, Waiter};
 use crate::breaker::{Call, Sign};
 use crate::claimer::{Answered, Claimer, Wait, Work};
@@ -232,7 +232,8 @@ impl Desk {
             let patience = call.and_then(|call| call.patience);
             let quiet = &self.quiet.0;
             let patience = patience.map(|time| Patience { time, quiet: quiet.clone() });
-            let attempt = attempt::run(work, queue, self.settler.clone(), patience);
+            let watch = Watch { patience, is_probe: call.is_some_and(|call| call.is_probe()) };
+            let attempt = attempt::run(work, queue, self.settler.clone(), watch);
             let running = Running { shard, is_suspect, call };
             self.running.insert(self.attempts.spawn(attempt).id(), running);
         }

@@ -5,6 +5,7 @@ use super::*;
 
 const BUSY: Sign = Sign::Busy { reason: "429", asked: None };
 const DOWN: Sign = Sign::Unreachable { reason: "connect" };
+const SILENT: Sign = Sign::Silent { reason: "attempt-timeout" };
 
 fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -76,15 +77,24 @@ fn answers_add_a_part_each_round_trip_until_all_is_allowed_again() {
     assert!((10..=25).contains(&rounds.len()), "{rounds:?}");
 }
 
+/// Ends the next probe as soon as it may go: when that was.
+fn probe(breaker: &mut Breaker, sign: Option<Sign>) -> Instant {
+    let due = breaker.opens_at().unwrap();
+    let probe = breaker.begin(due);
+    assert!(probe.is_probe());
+    assert!(!breaker.end(probe, sign, due, 0, &mut rng()));
+    due
+}
+
 #[test]
 fn refusals_in_a_row_leave_a_probe_with_pauses_that_grow() {
     let now = Instant::now();
-    for sign in [BUSY, DOWN] {
+    for sign in [BUSY, DOWN, SILENT] {
         let mut breaker = opened(now, sign);
         assert_eq!((breaker.room(now, 0, 0), breaker.allowed()), (0, 0));
         let mut pauses = Vec::new();
         let mut at = now;
-        for _ in 0..6 {
+        while at - now < Duration::from_secs(20) {
             let due = breaker.opens_at().unwrap();
             pauses.push(due - at);
             assert_eq!(breaker.room(due - ms(1), 0, 0), 0);
@@ -95,29 +105,77 @@ fn refusals_in_a_row_leave_a_probe_with_pauses_that_grow() {
             assert!(!breaker.end(probe, Some(sign), due + ms(5), 0, &mut rng()));
             at = due + ms(5);
         }
-        assert!(pauses[0] >= FIRST_PAUSE / 2 && pauses[0] < FIRST_PAUSE, "{pauses:?}");
-        assert!(pauses[5] >= LONGEST_PAUSE / 2 && pauses[5] < LONGEST_PAUSE, "{pauses:?}");
+        assert!(pauses[0] >= SHORTEST_PAUSE * 3 / 4 && pauses[0] < SHORTEST_PAUSE, "{pauses:?}");
+        let last = pauses[pauses.len() - 1];
+        assert!(last >= LONGEST_PAUSE * 3 / 4 && last < LONGEST_PAUSE, "{pauses:?}");
+        assert!(pauses.len() < 24, "{pauses:?}");
     }
 }
 
 #[test]
-fn a_target_that_says_for_how_long_is_left_alone_for_so_long_but_not_for_hours() {
-    let now = Instant::now();
-    let asked = |seconds| {
-        let asked = Some(Duration::from_secs(seconds));
-        opened(now, Sign::Busy { reason: "503", asked }).opens_at().unwrap() - now
+fn what_a_target_asks_for_is_granted_once_refusals_have_lasted_but_not_for_hours() {
+    let asked = |seconds: [u64; 5]| {
+        let mut breaker = Breaker::new(64);
+        let now = Instant::now();
+        let busy = |seconds| Sign::Busy {
+            reason: "503",
+            asked: (seconds > 0).then_some(Duration::from_secs(seconds)),
+        };
+        round(&mut breaker, now, &seconds.map(busy));
+        let first = breaker.opens_at().unwrap() - now;
+        assert!(first < ms(100), "others are due before that");
+        let mut before = now;
+        while before - now < LASTING {
+            before = probe(&mut breaker, Some(busy(seconds[4])));
+        }
+        breaker.opens_at().unwrap() - before
     };
-    assert_eq!(asked(20), Duration::from_secs(20));
-    assert_eq!(asked(86_400), LONGEST_WISH);
-    assert!(asked(0) < FIRST_PAUSE);
+    assert_eq!(asked([20; 5]), Duration::from_secs(20));
+    assert_eq!(asked([86_400; 5]), LONGEST_WISH);
+    assert_eq!(asked([9, 4, 30, 7, 8]), Duration::from_secs(4), "all asked for that");
+    assert!(asked([9, 9, 0, 9, 9]) < LONGEST_PAUSE, "one did not ask");
+    assert!(asked([0; 5]) < LONGEST_PAUSE);
+}
 
-    let mut breaker = Breaker::new(64);
-    let busy = |seconds| Sign::Busy { reason: "503", asked: Some(Duration::from_secs(seconds)) };
-    round(&mut breaker, now - ms(10), &[busy(9), busy(4), busy(30), busy(7), busy(8)]);
-    assert_eq!(breaker.opens_at().unwrap() - now, Duration::from_secs(4), "all asked for that");
-    let mut breaker = Breaker::new(64);
-    round(&mut breaker, now - ms(10), &[busy(9), busy(9), BUSY, busy(9), busy(9)]);
-    assert!(breaker.opens_at().unwrap() - now < FIRST_PAUSE, "one did not ask");
+#[test]
+fn a_row_of_silence_leaves_a_probe_and_a_silent_call_among_answers_changes_nothing() {
+    let (mut breaker, start) = (Breaker::new(64), Instant::now());
+    let hour = Duration::from_secs(3600);
+    let calls: Vec<Call> = (0..10).map(|_| breaker.begin(start)).collect();
+    for (at, call) in calls.into_iter().enumerate() {
+        let sign = if at % 5 == 4 { Sign::Answered } else { SILENT };
+        assert!(!breaker.end(call, Some(sign), start + hour, 9 - at, &mut rng()));
+    }
+    assert_eq!((breaker.state(), breaker.allowed()), (State::Closed, 64));
+    let calls: Vec<Call> = (0..5).map(|_| breaker.begin(start + hour)).collect();
+    for call in calls {
+        breaker.end(call, Some(SILENT), start + 2 * hour, 0, &mut rng());
+    }
+    assert_eq!((breaker.state(), breaker.reason()), (State::Open, "attempt-timeout"));
+    // To be out for a moment is no sign of life: it must be answered.
+    let due = breaker.opens_at().unwrap();
+    assert!(breaker.begin(due).patience.unwrap() > hour);
+}
+
+#[test]
+fn a_probe_whose_deadline_comes_before_silence_can_be_told_closes_the_breaker() {
+    let now = Instant::now();
+    let mut breaker = opened(now, SILENT);
+    let due = breaker.opens_at().unwrap();
+    let short = breaker.begin(due);
+    breaker.end(short, None, due + QUIET / 2, 0, &mut rng());
+    assert_eq!(breaker.state(), State::Open, "it was hardly out");
+    let due = breaker.opens_at().unwrap();
+    let long = breaker.begin(due);
+    breaker.end(long, None, due + QUIET, 0, &mut rng());
+    assert_eq!((breaker.state(), breaker.allowed()), (State::Limited, 2));
+    assert_eq!(breaker.begin(due).patience, Some(QUIET));
+
+    let mut breaker = opened(now, DOWN);
+    let due = breaker.opens_at().unwrap();
+    let probe = breaker.begin(due);
+    breaker.end(probe, None, due + 2 * QUIET, 0, &mut rng());
+    assert_eq!(breaker.state(), State::Open, "it may never have had a connection");
 }
 
 #[test]
@@ -158,7 +216,7 @@ fn a_probe_that_says_nothing_is_followed_by_another_after_a_pause() {
     breaker.end(probe, None, due, 0, &mut rng());
     assert_eq!(breaker.state(), State::Open);
     let again = breaker.opens_at().unwrap();
-    assert!(again > due && again < due + FIRST_PAUSE);
+    assert!(again > due && again < due + SHORTEST_PAUSE);
 }
 
 #[test]
@@ -184,6 +242,39 @@ fn who_refuses_late_is_waited_for_longer() {
         breaker.end(call, Some(BUSY), now + ms(5000), 0, &mut rng());
     }
     assert_eq!(breaker.begin(now + ms(9000)).patience, Some(ms(10_000)));
+}
+
+/// Fresh requests that come one after another, each refused once and due again after its own wait.
+#[test]
+fn requests_refused_once_in_a_burst_are_called_again_soon_after_they_are_due() {
+    for (gap, count) in [(3, 26), (10, 26), (25, 40), (2, 100)] {
+        let (mut breaker, mut rng, start) = (Breaker::new(64), rng(), Instant::now());
+        // When each is due, and whether it was refused before. In the order of their deadlines.
+        let waits = [3000, 700, 2000, 3500, 600, 900, 800, 4000, 700, 500];
+        let mut requests: Vec<_> = (0..count).map(|n| (n as u64 * gap, false)).collect();
+        let mut late = Vec::new();
+        for at in 0..60_000 {
+            let now = start + ms(at);
+            // One a millisecond: a claim and a call take as long.
+            if breaker.room(now, 0, 0) > 0
+                && let Some(place) = requests.iter().position(|it| it.0 <= at)
+            {
+                let call = breaker.begin(now);
+                let (due, again) = requests[place];
+                let sign = if again { Sign::Answered } else { BUSY };
+                breaker.end(call, Some(sign), now + ms(1), 0, &mut rng);
+                if again {
+                    late.push(at - due);
+                    requests.remove(place);
+                } else {
+                    requests[place] = (at + waits[place % waits.len()], true);
+                }
+            }
+        }
+        assert_eq!(late.len(), count);
+        let latest = late.iter().max().unwrap();
+        assert!(*latest < 900, "{count} each {gap} ms: {latest} ms late");
+    }
 }
 
 /// A target, and a backlog that never ends, in virtual time.

@@ -149,7 +149,7 @@ fn unserved(facts: &Facts) -> Option<Told> {
     Some(Told::new(Hold::NotServed, told, suggestion))
 }
 
-/// Its target is called less, because it refuses calls or can't be reached.
+/// Its target is called less, because it refuses calls, is silent or can't be reached.
 fn held_back(facts: &Facts) -> Option<Told> {
     let breakers = facts.breakers();
     let reason = &breakers.first()?.reason;
@@ -161,7 +161,7 @@ fn held_back(facts: &Facts) -> Option<Told> {
         open => format!("{open} of them to one probe at a time"),
     };
     let told = format!(
-        "Its target refuses calls or can't be reached ({reason}): {} of {} hold it back, {how}, and {} are before it in its shard.",
+        "Its target refuses calls, is silent or can't be reached ({reason}): {} of {} hold it back, {how}, and {} are before it in its shard.",
         breakers.len(),
         count(present, "worker", "workers"),
         facts.ahead

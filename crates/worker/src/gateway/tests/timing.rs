@@ -70,6 +70,14 @@ async fn an_attempt_ends_at_its_time_out_however_well_the_answer_flows() {
 }
 
 #[tokio::test]
+async fn an_attempt_in_which_no_answer_begins_is_told_apart() {
+    let server = RawGateway::start(Reading::Fast, vec![vec![Step::Pause(10 * STALL)]]).await;
+    let attempt_timeout = Duration::from_millis(300);
+    let gateway = Gateway::open(Target { attempt_timeout, ..target(server.addr) }).unwrap();
+    assert_eq!(gateway.ask().await, Err(Fault::Unanswered));
+}
+
+#[tokio::test]
 async fn a_kept_connection_that_the_server_closes_costs_a_retry_at_most() {
     let answers = vec![vec![Step::Send(OK.to_vec()), Step::Close]];
     let server = RawGateway::start(Reading::Fast, answers).await;
