@@ -10,8 +10,8 @@ use crate::rendered::{Pod, Rendered, list, pods, root};
 pub(crate) const KUSTOMIZED: [&str; 2] = ["base", "overlays/external-redis"];
 
 /// Files that are applied as they stand.
-pub(crate) const EXAMPLES: [&str; 3] =
-    ["examples/hpa.yaml", "examples/keda.yaml", "examples/operator.yaml"];
+pub(crate) const EXAMPLES: [&str; 4] =
+    ["examples/hpa.yaml", "examples/keda.yaml", "examples/operator.yaml", "examples/traces.yaml"];
 
 #[test]
 fn every_manifest_is_what_its_schema_says_and_no_field_is_made_up() {

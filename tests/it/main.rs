@@ -8,6 +8,7 @@
 
 mod architecture;
 mod cli;
+mod collector;
 mod demo;
 mod drain;
 mod early;
@@ -31,4 +32,5 @@ mod secrets;
 mod targets;
 mod tenants;
 mod tls;
+mod traces;
 mod up;

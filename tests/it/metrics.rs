@@ -7,6 +7,7 @@ use holdfast_core::metrics::{ALL, Kind, Part};
 use holdfast_testkit::stand_in::Rule;
 use holdfast_testkit::{RedisServer, eventually};
 
+use crate::collector::Collector;
 use crate::fleet::{Fleet, LEASE, Role, SOON, Setup};
 
 const PAGE: &str = include_str!("../../docs/metrics.md");
@@ -90,7 +91,9 @@ async fn exports_what_the_page_says(fleet: &Fleet, name: &str, role: &Role) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_role_exports_exactly_what_the_page_says_of_it() {
-    let fleet = Fleet::without_producer(Setup::default(), RedisServer::start().await).await;
+    let collector = Collector::start().await;
+    let setup = Setup { more: collector.settings(), ..Setup::default() };
+    let fleet = Fleet::without_producer(setup, RedisServer::start().await).await;
     let producer = fleet.role("producer", env!("CARGO_BIN_EXE_it-producer"), &[]);
     let (mut worker, mut reclaimer) = (fleet.worker(), fleet.reclaimer());
     for role in [&producer, &worker, &reclaimer] {

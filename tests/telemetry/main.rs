@@ -7,6 +7,9 @@
 )]
 
 mod alerts;
+#[allow(dead_code, reason = "shared with other tests, which use the rest of it")]
+#[path = "../it/collector.rs"]
+mod collector;
 mod dashboard;
 #[allow(dead_code, reason = "shared with other tests, which use the rest of it")]
 #[path = "../it/fleet.rs"]

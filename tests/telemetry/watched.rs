@@ -7,6 +7,7 @@ use holdfast_core::metrics::{ALL, Kind};
 use holdfast_testkit::stand_in::Rule;
 use holdfast_testkit::{RedisServer, eventually};
 
+use crate::collector::Collector;
 use crate::dashboard;
 use crate::fleet::{Fleet, Role, SOON, Setup};
 use crate::prometheus::{Labels, Prometheus};
@@ -27,13 +28,16 @@ struct Stage {
     reclaimer: Role,
     heir: Role,
     prometheus: Prometheus,
+    _collector: Collector,
 }
 
 impl Stage {
     async fn start() -> Option<Self> {
         let redis = RedisServer::start().await;
         let worker = "concurrency = 2\nlease = \"3s\"\nrenew = \"1s\"".to_owned();
-        let fleet = Fleet::with(Setup { worker, ..Setup::default() }, redis).await;
+        let collector = Collector::start().await;
+        let setup = Setup { worker, more: collector.settings(), ..Setup::default() };
+        let fleet = Fleet::with(setup, redis).await;
         let (worker, heir, reclaimer) = (fleet.worker(), fleet.worker(), fleet.reclaimer());
         let mut ports = fleet.producers_ops();
         ports.extend([worker.ops, heir.ops, reclaimer.ops]);
@@ -41,7 +45,7 @@ impl Stage {
             fleet.ready(*port).await;
         }
         let prometheus = Prometheus::start(&ports, &rules::hurried()).await?;
-        Some(Self { fleet, worker, reclaimer, heir, prometheus })
+        Some(Self { fleet, worker, reclaimer, heir, prometheus, _collector: collector })
     }
 
     /// One request after the other, all answered; no alert fires.

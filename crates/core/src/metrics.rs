@@ -4,6 +4,8 @@
 //! spells. An id, a tenant or a URL never becomes a label. What was decided is counted after the
 //! script has answered.
 
+mod outcomes;
+
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +13,7 @@ use metrics::{SetRecorderError, counter, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusRecorder};
 
 pub use metrics_exporter_prometheus::PrometheusHandle;
+pub use outcomes::{ClaimOutcome, SettleOutcome, SpanOutcome};
 
 use crate::model::Outcome;
 
@@ -46,6 +49,7 @@ const GATE_STALE_FILES: &str = "holdfast_gate_stale_files";
 const HTTP_REQUESTS: &str = "holdfast_http_requests_total";
 const HTTP: &str = "holdfast_http_seconds";
 const FILE_STALE: &str = "holdfast_file_stale";
+const TRACE_SPANS: &str = "holdfast_trace_spans_total";
 const BUILD_INFO: &str = "holdfast_build_info";
 
 /// What kind of series a metric is.
@@ -147,6 +151,7 @@ pub const ALL: &[Metric] = &[
         &["queue"],
         "1 while changed credentials or certificates can't be used.",
     )),
+    of_counter(TRACE_SPANS, &["outcome"], "Spans of traces, by what became of them."),
     of_gauge(BUILD_INFO, &["version", "schema"], "1; what runs here."),
 ];
 
@@ -231,38 +236,6 @@ fn describe() {
     }
 }
 
-/// How much of what was asked a claim brought.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClaimOutcome {
-    /// A request for every slot.
-    Full,
-    /// Fewer.
-    Some,
-    /// None.
-    Empty,
-}
-
-/// What the settle script said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SettleOutcome {
-    /// The answer is published.
-    Ack,
-    /// Waits for its next try.
-    Retry,
-    /// Handed back.
-    Release,
-    /// A dead letter.
-    Bury,
-    /// A cancel or the deadline was met instead.
-    Ended,
-    /// A repeat.
-    Already,
-    /// The lease was lost.
-    Fenced,
-    /// The generation is kept no more.
-    Gone,
-}
-
 /// A submit to a declared queue was answered: `accepted`, `replayed`, or with the problem of this name.
 pub fn submitted(queue: &str, outcome: &'static str) {
     counter!(SUBMITS, "queue" => queue.to_owned(), "outcome" => outcome).increment(1);
@@ -270,12 +243,7 @@ pub fn submitted(queue: &str, outcome: &'static str) {
 
 /// A claim was answered.
 pub fn claimed(queue: &str, outcome: ClaimOutcome) {
-    let outcome = match outcome {
-        ClaimOutcome::Full => "full",
-        ClaimOutcome::Some => "some",
-        ClaimOutcome::Empty => "empty",
-    };
-    counter!(CLAIMS, "queue" => queue.to_owned(), "outcome" => outcome).increment(1);
+    counter!(CLAIMS, "queue" => queue.to_owned(), "outcome" => outcome.word()).increment(1);
 }
 
 /// A claimed request had been runnable for this long.
@@ -302,17 +270,7 @@ pub fn status_class(status: u16) -> &'static str {
 
 /// An attempt was settled; counted after the script has answered.
 pub fn settled(queue: &str, outcome: SettleOutcome) {
-    let outcome = match outcome {
-        SettleOutcome::Ack => "ack",
-        SettleOutcome::Retry => "retry",
-        SettleOutcome::Release => "release",
-        SettleOutcome::Bury => "bury",
-        SettleOutcome::Ended => "ended",
-        SettleOutcome::Already => "already",
-        SettleOutcome::Fenced => "fenced",
-        SettleOutcome::Gone => "gone",
-    };
-    counter!(SETTLES, "queue" => queue.to_owned(), "outcome" => outcome).increment(1);
+    counter!(SETTLES, "queue" => queue.to_owned(), "outcome" => outcome.word()).increment(1);
 }
 
 /// A request reached its end, by a script of the caller's. `outcome` is one of the protocol's.
@@ -456,6 +414,19 @@ pub fn http_request(route: &str, code: u16, elapsed: Duration) {
 /// Whether a file was changed into something that can't be used. `file` is the setting that names it.
 pub fn file_stale(file: &'static str, stale: bool) {
     gauge!(FILE_STALE, "file" => file).set(f64::from(stale));
+}
+
+/// So many spans have come to their end, or to nothing.
+pub fn spans(outcome: SpanOutcome, spans: usize) {
+    counter!(TRACE_SPANS, "outcome" => outcome.word()).increment(spans as u64);
+}
+
+/// What is counted of spans starts at 0 where traces are on, and is not there where they are off.
+pub fn traces_opened() {
+    use SpanOutcome::{Dropped, Exported, Lost, Refused};
+    for outcome in [Exported, Dropped, Refused, Lost] {
+        spans(outcome, 0);
+    }
 }
 
 /// What runs here.

@@ -10,6 +10,7 @@ use holdfast_core::redis::{Missing, Trouble};
 use holdfast_core::script::{
     FullOf, LimitOf, Policy, QueuePolicy, Read, Submission, Submit, SubmitReply,
 };
+use holdfast_runtime::traces::Span;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::warn;
 
@@ -18,6 +19,7 @@ use crate::batcher::{Inbox, Job};
 use crate::durable::Kept;
 use crate::status::Seen;
 use crate::store::{Lost, patiently};
+use crate::traced;
 
 /// A submit on its way.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub(crate) struct Candidate {
     pub(crate) _share: OwnedSemaphorePermit,
     /// Its place among the items of batches, held as long.
     pub(crate) place: Option<OwnedSemaphorePermit>,
+    /// What is told of it to a collector of traces.
+    pub(crate) span: Option<Span>,
 }
 
 /// What became of a submit.
@@ -226,9 +230,17 @@ impl Admission {
             return kept.tell(group);
         }
         for (job, told) in group {
-            job.answer(told);
+            answer(job, told);
         }
     }
+}
+
+/// Tells a caller what became of a submit, and whoever follows its trace.
+pub(crate) fn answer(mut job: Waiting, told: Told) {
+    if let Some(span) = job.item.span.take() {
+        traced::end(span, &told);
+    }
+    job.answer(told);
 }
 
 /// What a reply says; none: Redis does not know the queue.
@@ -263,6 +275,6 @@ fn known(candidate: &Candidate, seen: Seen) -> Told {
 
 fn tell_all(group: Vec<Waiting>, told: impl Fn() -> Told) {
     for job in group {
-        job.answer(told());
+        answer(job, told());
     }
 }

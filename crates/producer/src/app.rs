@@ -9,6 +9,7 @@ use holdfast_core::Redis;
 use holdfast_core::keys::ShardKeys;
 use holdfast_core::model::{Identity, Key, QueueName, RequestId, TenantName};
 use holdfast_core::script::{LaneLimits, QueuePolicy};
+use holdfast_runtime::Traces;
 use holdfast_runtime::settings::Allowed;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -43,6 +44,8 @@ pub(crate) struct App {
     pub(crate) who: Who,
     /// What tenants may have in each queue; who is not there has no limit.
     pub(crate) tenants: BTreeMap<TenantName, LaneLimits>,
+    /// Where spans begin.
+    pub(crate) traces: Traces,
     /// Cancelled when the process stops.
     pub(crate) stop: CancellationToken,
 }

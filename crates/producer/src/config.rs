@@ -10,7 +10,7 @@ use holdfast_core::script::LaneLimits;
 use holdfast_runtime::reread::Unusable;
 use holdfast_runtime::serve::Tls;
 use holdfast_runtime::settings::{
-    HttpLimits, ProducerSettings, QueueSettings, RedisSettings, TenantSettings,
+    HttpLimits, ProducerSettings, QueueSettings, RedisSettings, TenantSettings, TracesSettings,
 };
 use holdfast_runtime::{Problems, Settings};
 
@@ -37,6 +37,8 @@ pub struct Config {
     pub(crate) keys: Option<Arc<Keys>>,
     /// What tenants may have in each queue; who is not there has no limit.
     pub tenants: BTreeMap<TenantName, LaneLimits>,
+    /// Where traces go.
+    pub traces: TracesSettings,
     /// The queues that take submits.
     pub queues: BTreeMap<QueueName, QueueSettings>,
 }
@@ -63,6 +65,7 @@ impl Config {
             tls,
             keys,
             tenants: settings.tenants.iter().map(|(name, it)| (name.clone(), limits(it))).collect(),
+            traces: settings.traces.clone(),
             queues: settings.queues.clone(),
         })
     }

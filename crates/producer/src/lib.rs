@@ -4,7 +4,7 @@
 //!
 //! 1. `api`: the routes. `requests`, `batch`, `list`, `result` and `queues` hold their handlers; `path`, `query`, `prefer`
 //!    and `body` read what a caller says, `item` what it submits.
-//! 2. `admission` and `lookup`: the two calls that travel together, by way of `batcher`.
+//! 2. `admission` and `lookup`: the two calls that travel together, by way of `batcher`. `traced` tells a collector of the first.
 //!    `durable`: the looks of a queue that asks for more than Redis gives by itself.
 //! 3. `wait` and `ended`: long polls.
 //! 4. `who`: keys, tenants and scopes, before every route. `problem`: every refusal. `openapi`: what is told of each route.
@@ -38,6 +38,7 @@ mod requests;
 mod result;
 mod status;
 mod store;
+mod traced;
 mod wait;
 mod who;
 

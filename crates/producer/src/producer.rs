@@ -12,7 +12,7 @@ use holdfast_core::{Redis, metrics};
 use holdfast_runtime::declare::Declaring;
 use holdfast_runtime::serve::{self, Listening};
 use holdfast_runtime::settings::{GRACE, GRACE_RESERVE, HttpLimits, QueueSettings};
-use holdfast_runtime::{BoxError, Services};
+use holdfast_runtime::{BoxError, Services, Traces};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -73,7 +73,9 @@ pub async fn spawn(
     let addresses = Addresses { api: listener.local_addr()?, operators: operators.local_addr()? };
     let health = services.health().part("queues");
     let declaring = Declaring::new(redis.clone(), &config.queues, health);
-    let Assembled { app, loops } = assemble(redis, &config, declaring.again(), services.stop())?;
+    let traces = services.open_traces(&config.traces, "holdfast-producer", None);
+    let around = Around { declare_again: declaring.again(), traces, stop: services.stop() };
+    let Assembled { app, loops } = assemble(redis, &config, around)?;
     // Who is ready knows the time by which deadlines are judged, whatever this host's clock says.
     let clock = Arc::clone(&app.store.clock);
     let declaring = declaring.with_time(move |now, took| clock.note(now, took));
@@ -132,13 +134,24 @@ pub(crate) struct Assembled {
     pub(crate) loops: JoinSet<()>,
 }
 
+/// What the API uses of the process around it.
+#[derive(Default)]
+pub(crate) struct Around {
+    /// Notified by whoever finds that Redis forgot the queues.
+    pub(crate) declare_again: Arc<Notify>,
+    /// Where spans begin.
+    pub(crate) traces: Traces,
+    /// Cancelled when the process stops.
+    pub(crate) stop: CancellationToken,
+}
+
 /// Builds the shared state and starts its loops.
 pub(crate) fn assemble(
     redis: Redis,
     config: &Config,
-    declare_again: Arc<Notify>,
-    stop: CancellationToken,
+    around: Around,
 ) -> Result<Assembled, BoxError> {
+    let Around { declare_again, traces, stop } = around;
     // Callers wait as long as one call may take. A lost connection is noticed sooner, which leaves time for a repeat.
     let patience = redis.command_timeout();
     let clock = Arc::new(Clock::default());
@@ -160,6 +173,7 @@ pub(crate) fn assemble(
         wait_max: config.wait_max,
         who,
         tenants: config.tenants.clone(),
+        traces,
         stop,
     };
     let shards = app.queues.values().flat_map(|queue| &queue.shards);

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`settings`], then [`frame`] with [`Services`] and [`Health`], then [`serve`],
 //! on which both the API and the ops port stand; [`keys`]
-//! and [`reread`] for files that change while a process runs.
+//! and [`reread`] for files that change while a process runs; [`traces`] for what a collector is told.
 
 pub mod declare;
 pub mod frame;
@@ -16,6 +16,7 @@ pub mod serve;
 mod services;
 pub mod settings;
 mod signals;
+pub mod traces;
 
 pub use frame::{Process, VERSION, main};
 pub use health::{Health, HealthPart};
@@ -23,6 +24,7 @@ pub use holdfast_core::Chain;
 pub use logs::Seldom;
 pub use services::{Failure, Services, Stop};
 pub use settings::{Environment, Problems, Settings};
+pub use traces::Traces;
 
 /// Any error, once nobody decides by its type any more.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

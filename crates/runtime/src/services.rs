@@ -9,13 +9,13 @@ use std::time::Duration;
 use holdfast_core::Redis;
 use holdfast_core::redis::OpenError;
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 use crate::redis::Watched;
-use crate::settings::{GRACE, RedisSettings};
-use crate::{BoxError, Chain, Health, ops};
+use crate::settings::{GRACE, RedisSettings, TracesSettings};
+use crate::{BoxError, Chain, Health, Traces, ops, traces};
 
 /// What is kept of the grace period for the very end.
 const LAST_BREATH: Duration = Duration::from_secs(1);
@@ -29,8 +29,12 @@ type Ended = Result<(Id, Result<(), BoxError>), JoinError>;
 pub struct Services {
     tasks: JoinSet<Result<(), BoxError>>,
     ops: JoinSet<Result<(), BoxError>>,
+    /// What sends spans away. Those of the other tasks come last, so it ends after them.
+    traces: JoinSet<Result<(), BoxError>>,
     names: HashMap<Id, &'static str>,
     stop: CancellationToken,
+    /// Cancelled once no task is left that could begin a span.
+    told: CancellationToken,
     health: Health,
     grace: Duration,
 }
@@ -84,8 +88,10 @@ impl Services {
         Self {
             tasks: JoinSet::new(),
             ops: JoinSet::new(),
+            traces: JoinSet::new(),
             names: HashMap::new(),
             stop: CancellationToken::new(),
+            told: CancellationToken::new(),
             health: Health::default(),
             grace: GRACE,
         }
@@ -130,6 +136,27 @@ impl Services {
         Ok(redis)
     }
 
+    /// Opens traces: where spans of `service` begin, and a task that sends them to the collector of
+    /// the settings; without one, nothing. `instance` says which of several processes it is.
+    pub fn open_traces(
+        &mut self,
+        settings: &TracesSettings,
+        service: &str,
+        instance: Option<&str>,
+    ) -> Traces {
+        let Some(collector) = &settings.endpoint else { return Traces::default() };
+        let (traces, exporter) = traces::open(collector, service, instance);
+        let told = self.told.clone();
+        let handle = self.traces.spawn(async {
+            exporter.run(told).await;
+            Ok(())
+        });
+        self.names.insert(handle.id(), "traces");
+        let authority = collector.traces().authority().map(ToString::to_string);
+        info!(collector = authority, service, "traces open");
+        traces
+    }
+
     /// Opens the ops port: health and metrics. Says where it listens.
     pub async fn open_ops(&mut self, address: SocketAddr) -> Result<SocketAddr, BoxError> {
         let (bound, port) = ops::open(address, self.health.clone()).await?;
@@ -145,6 +172,7 @@ impl Services {
             () = stop.drain.cancelled() => None,
             Some(ended) = self.tasks.join_next_with_id() => Some(self.judge(ended)),
             Some(ended) = self.ops.join_next_with_id() => Some(self.judge(ended)),
+            Some(ended) = self.traces.join_next_with_id() => Some(self.judge(ended)),
         };
         if let Some(failure) = &first {
             error!(error = %Chain(failure), "ending");
@@ -163,11 +191,11 @@ impl Services {
         }
     }
 
-    /// Joins what is left, the ops port last.
+    /// Joins what is left: the tasks, then what tells of them, the ops port last.
     async fn drain(&mut self) -> Result<(), Failure> {
-        let limit = self.grace.saturating_sub(LAST_BREATH);
+        let limit = Instant::now() + self.grace.saturating_sub(LAST_BREATH);
         let mut failures = Vec::new();
-        let joined = timeout(limit, async {
+        let joined = timeout_at(limit, async {
             while let Some(ended) = self.tasks.join_next_with_id().await {
                 let name = self.forget(&ended);
                 if let Some(failure) = failure(name, ended) {
@@ -179,6 +207,10 @@ impl Services {
         if joined.await.is_err() {
             failures.push(Failure::Unfinished { names: self.unfinished() });
         }
+        self.told.cancel();
+        // Spans that find no time any more are lost, which is no failure.
+        let _ = timeout_at(limit, async { while self.traces.join_next().await.is_some() {} }).await;
+        self.traces.shutdown().await;
         self.ops.shutdown().await;
         failures.into_iter().next().map_or(Ok(()), Err)
     }
@@ -199,8 +231,8 @@ impl Services {
     }
 
     fn unfinished(&self) -> Vec<&'static str> {
-        let mut names: Vec<_> =
-            self.names.values().copied().filter(|name| *name != "ops").collect();
+        let is_task = |name: &&'static str| !["ops", "traces"].contains(name);
+        let mut names: Vec<_> = self.names.values().copied().filter(is_task).collect();
         names.sort_unstable();
         names
     }

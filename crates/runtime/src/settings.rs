@@ -7,7 +7,6 @@ mod allowed;
 mod environment;
 mod given;
 mod log;
-mod missing;
 mod name;
 mod problems;
 mod producer;
@@ -35,7 +34,7 @@ use source::Source;
 
 pub use allowed::Allowed;
 pub use environment::Environment;
-pub use log::{LogFormat, LogSettings, TracesSettings};
+pub use log::{Collector, LogFormat, LogSettings, TracesSettings};
 pub use problems::{Problem, Problems};
 pub use producer::{HttpLimits, ProducerSettings};
 pub use queues::{Credentials, Durability, HttpVersion, QueueSettings, QueueTimes};

@@ -11,6 +11,7 @@ use holdfast_core::metrics;
 use holdfast_core::model::{Envelope, Failure, FailureCode, Request, Ticket};
 use holdfast_core::script::SettleKind;
 use holdfast_runtime::settings::Allowed;
+use holdfast_runtime::traces::Span;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::mpsc;
 use tokio::task::{self, Id};
@@ -26,6 +27,7 @@ use crate::gateway::{Call, Gateway, Reply, Sent};
 use crate::held::{Claim, Stop};
 use crate::queue::Queue;
 use crate::settler::Settler;
+use crate::traced::{self, Heard};
 
 /// How a call came to its end.
 enum End {
@@ -50,6 +52,14 @@ pub(crate) struct Watch {
     pub(crate) is_probe: bool,
 }
 
+/// What is dispatched.
+struct Prepared {
+    ticket: Box<Ticket>,
+    call: Call,
+    /// What is told of it to a collector of traces.
+    span: Option<Span>,
+}
+
 /// Makes the attempt and settles it: what its end says of the target.
 pub(crate) async fn run(
     mut work: Work,
@@ -58,7 +68,7 @@ pub(crate) async fn run(
     watch: Watch,
 ) -> Option<Sign> {
     let (kind, sign) = match prepare(&mut work, &queue).await {
-        Ok((ticket, call)) => dispatch(&mut work, &ticket, call, &queue, watch).await,
+        Ok(prepared) => dispatch(&mut work, prepared, &queue, watch).await,
         Err(kind) => (kind, None),
     };
     settler.settle(work.claim, kind).await;
@@ -72,15 +82,20 @@ pub(crate) async fn hand_back(work: Work, settler: Settler) -> Option<Sign> {
 }
 
 /// The call, or how to settle a request that gets none.
-async fn prepare(work: &mut Work, queue: &Queue) -> Result<(Box<Ticket>, Call), SettleKind> {
+async fn prepare(work: &mut Work, queue: &Queue) -> Result<Prepared, SettleKind> {
     may_go_on(work)?;
     let ticket = work.ticket.clone().map_err(|_| decide::unusable())?;
     let packed = read(work).await?.ok_or_else(decide::unusable)?;
     // A lease that is still ours now was ours when this was read: it is what we have leased.
     may_go_on(work)?;
-    let request = Request::unpack(packed).map_err(|_| decide::unusable())?;
+    let mut request = Request::unpack(packed).map_err(|_| decide::unusable())?;
+    let named = (&work.claim.owner.1, &*ticket);
+    let span = traced::begin(&queue.traces, &queue.name, named, &request);
+    if let Some(span) = &span {
+        request.envelope.traceparent = Some(span.traceparent());
+    }
     let call = call(request, queue).ok_or_else(decide::unusable)?;
-    Ok((ticket, call))
+    Ok(Prepared { ticket, call, span })
 }
 
 /// Nothing, or how to settle a request that is not to be called any more.
@@ -146,11 +161,11 @@ fn headers(envelope: &Envelope) -> Option<HeaderMap> {
 
 async fn dispatch(
     work: &mut Work,
-    ticket: &Ticket,
-    call: Call,
+    prepared: Prepared,
     queue: &Arc<Queue>,
     watch: Watch,
 ) -> (SettleKind, Option<Sign>) {
+    let Prepared { ticket, call, span } = prepared;
     let deadline = work.deadline;
     let (started, left, sent) = (Instant::now(), until(deadline), Sent::default());
     let _calling = queue.call();
@@ -168,7 +183,7 @@ async fn dispatch(
     // ago that is.
     let began = Duration::from_millis(ticket.deadline).saturating_sub(left);
     let now = SystemTime::UNIX_EPOCH + began + started.elapsed();
-    let sign = sign(&end, now);
+    let (sign, heard) = (sign(&end, now), heard(&end));
     let kind = match end {
         End::Stopped(why) => stopped(why, sent.get()),
         End::DeadlinePassed => decide::after_deadline(),
@@ -179,6 +194,9 @@ async fn dispatch(
             decide::after(reply, &at, &mut rand::rng())
         }
     };
+    if let Some(span) = span {
+        traced::end(span, heard, &kind);
+    }
     (kind, sign)
 }
 
@@ -255,6 +273,22 @@ fn label(end: &End) -> Option<&'static str> {
         End::Replied(Err(fault)) => Some(FailureCode::from(*fault).word()),
         End::DeadlinePassed => Some(FailureCode::AttemptTimeout.word()),
         End::Stopped(_) => None,
+    }
+}
+
+/// What is told of the end of a call.
+fn heard(end: &End) -> Heard {
+    let failed = |code: FailureCode| Heard { status: None, error: Some(code.word()) };
+    match end {
+        End::Replied(Ok(Reply::Whole(answer) | Reply::TooLarge(answer))) => {
+            let error = (answer.status >= 400).then(|| metrics::status_class(answer.status));
+            Heard { status: Some(answer.status), error }
+        }
+        End::Replied(Err(fault)) => failed(FailureCode::from(*fault)),
+        End::DeadlinePassed => failed(FailureCode::AttemptTimeout),
+        End::Stopped(Stop::Lost) => failed(FailureCode::LeaseLost),
+        End::Stopped(Stop::Drained) => failed(FailureCode::WorkerDrained),
+        End::Stopped(Stop::Cancelled) => Heard { status: None, error: Some("cancelled") },
     }
 }
 

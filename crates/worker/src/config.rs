@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use holdfast_core::model::QueueName;
-use holdfast_runtime::settings::{HttpVersion, QueueSettings, RedisSettings, WorkerSettings};
+use holdfast_runtime::settings::{
+    HttpVersion, QueueSettings, RedisSettings, TracesSettings, WorkerSettings,
+};
 use holdfast_runtime::{Problems, Settings};
 
 use crate::gateway::{Files, Http, Target};
@@ -25,6 +27,8 @@ pub struct Config {
     pub(crate) renew: Duration,
     /// How long running calls may go on when the process is to end.
     pub(crate) drain: Duration,
+    /// Where traces go.
+    pub(crate) traces: TracesSettings,
     /// Those it serves.
     pub(crate) queues: Vec<QueueConfig>,
     /// All of them, as they are declared to others.
@@ -51,6 +55,7 @@ impl Config {
             lease,
             renew,
             drain,
+            traces: settings.traces.clone(),
             queues,
             declared: settings.queues.clone(),
         })

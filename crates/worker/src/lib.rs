@@ -9,7 +9,7 @@
 //!   see of it all.
 //! - `attempt` makes one call by `gateway`, and `decide` says how it ends, from `classify` and
 //!   `backoff`: these three, `slots` and `breaker` are pure.
-//! - `settler` ends attempts, many in one call; `told` counts and logs them.
+//! - `settler` ends attempts, many in one call; `told` counts and logs them, `traced` tells a collector of traces.
 //! - `held` knows what this process owns; `renewer` prolongs it on a thread of its own.
 //! - `store` has the connections; `bell` and `cancels` listen for hints; `files` rereads credentials and certificates.
 
@@ -35,6 +35,7 @@ mod shown;
 mod slots;
 mod store;
 mod told;
+mod traced;
 mod worker;
 
 pub use config::Config;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use holdfast_core::keys::ShardKeys;
 use holdfast_core::metrics;
 use holdfast_core::model::QueueName;
+use holdfast_runtime::Traces;
 use holdfast_runtime::settings::Allowed;
 
 use crate::gateway::{FileError, Gateway, Target};
@@ -36,18 +37,21 @@ pub(crate) struct Queue {
     pub(crate) path: String,
     pub(crate) allowed: Allowed,
     pub(crate) max_attempts: Option<u32>,
+    /// Where spans of its attempts begin.
+    pub(crate) traces: Traces,
     calls: Mutex<usize>,
 }
 
 impl Queue {
     /// Reads the files of its target.
-    pub(crate) fn open(config: &QueueConfig) -> Result<Self, FileError> {
+    pub(crate) fn open(config: &QueueConfig, traces: Traces) -> Result<Self, FileError> {
         Ok(Self {
             name: config.name.clone(),
             gateway: Gateway::open(config.target.clone())?,
             path: config.path.clone(),
             allowed: config.allowed.clone(),
             max_attempts: config.max_attempts,
+            traces,
             calls: Mutex::default(),
         })
     }

@@ -34,7 +34,9 @@ pub async fn start(config: Config) -> Result<Services, BoxError> {
 
 /// Adds the loops of a worker to a process whose Redis is open.
 pub fn spawn(services: &mut Services, redis: Redis, config: Config) -> Result<(), BoxError> {
-    let queues = config.queues.iter().map(Queue::open).map(|queue| queue.map(Arc::new));
+    let traces = services.open_traces(&config.traces, "holdfast-worker", Some(&config.name));
+    let open = |config| Queue::open(config, traces.clone()).map(Arc::new);
+    let queues = config.queues.iter().map(open);
     let queues: Arc<[Arc<Queue>]> = queues.collect::<Result<Vec<_>, _>>()?.into();
     let shards: Arc<[Shard]> = queue::shards(&config.queues).into();
     let names: Vec<QueueName> = config.queues.iter().map(|queue| queue.name.clone()).collect();

@@ -38,6 +38,7 @@ fn everything() {
     loop_succeeded("sweep", 1.0);
     http_request("/v1/queues", 200, A_WHILE);
     file_stale("keys_file", true);
+    spans(SpanOutcome::Exported, 1);
     build_info("0.1.0", 1);
 }
 

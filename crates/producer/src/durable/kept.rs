@@ -8,7 +8,7 @@ use holdfast_core::script::Found;
 use tokio::task::JoinSet;
 
 use super::{Confirmer, Safety};
-use crate::admission::{Told, Waiting};
+use crate::admission::{Told, Waiting, answer};
 use crate::status::Seen;
 use crate::store::Lost;
 
@@ -38,7 +38,7 @@ impl Kept {
         let (kept, others): (Vec<_>, Vec<_>) =
             group.into_iter().partition(|(_, told)| is_kept(told));
         for (job, told) in others {
-            job.answer(told);
+            answer(job, told);
         }
         if !kept.is_empty() {
             let confirmer = Arc::clone(&self.confirmer);
@@ -57,7 +57,7 @@ async fn confirm(confirmer: &Confirmer, kept: Vec<(Waiting, Told)>) {
     let Ok(Ok((found, safety))) = confirmer.look(keys).await else {
         // They are kept; that is all that is known.
         for (job, told) in kept {
-            job.answer(with(told, None, confirmer.unsafe_answer()));
+            answer(job, with(told, None, confirmer.unsafe_answer()));
         }
         return;
     };
@@ -66,7 +66,7 @@ async fn confirm(confirmer: &Confirmer, kept: Vec<(Waiting, Told)>) {
             Some(found) => with(told, Some(found), safety),
             None => Told::Unknown,
         };
-        job.answer(told);
+        answer(job, told);
     }
 }
 

@@ -6,6 +6,7 @@ use axum::http::HeaderMap;
 use bytes::Bytes;
 use holdfast_core::model::{Digest, Draft, Envelope, Generation, Request, TenantName};
 use holdfast_core::script::{FullOf, LimitOf, Submission};
+use holdfast_runtime::traces::Span;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::error;
 
@@ -19,7 +20,7 @@ use crate::path::read_id;
 use crate::problem::{Kind, Problem};
 use crate::status::Seen;
 use crate::who::Caller;
-use crate::{durable, id, store};
+use crate::{durable, id, store, traced};
 
 /// What the head of a call says about all its items.
 #[derive(Clone, Debug)]
@@ -159,14 +160,15 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn envelope(item: &Item, origin: &Origin) -> Envelope {
+fn envelope(item: &Item, origin: &Origin, span: Option<&Span>) -> Envelope {
     Envelope {
         path: item.path.clone(),
         headers: item.headers.clone(),
         // The parser took it as JSON, which is UTF-8.
         metadata: item.metadata.as_deref().map(text),
         request_id: origin.request_id.clone(),
-        traceparent: origin.traceparent.clone(),
+        // Attempts go on from here, and so does the gateway.
+        traceparent: span.map(Span::traceparent).or_else(|| origin.traceparent.clone()),
     }
 }
 
@@ -176,9 +178,11 @@ fn candidate(
     item: Item,
     received: Received<'_>,
 ) -> Result<Candidate, Problem> {
-    let envelope = envelope(&item, origin);
+    let generation = Generation::random();
+    let span = traced::begin(&app.traces, origin.traceparent.as_deref(), named, generation);
+    let envelope = envelope(&item, origin, span.as_ref());
     let draft = Draft {
-        generation: Generation::random(),
+        generation,
         digest: Digest::of(&named.identity, received.bytes),
         deadline: item.deadline_ms,
         not_before: item.not_before_ms.unwrap_or(0),
@@ -201,6 +205,7 @@ fn candidate(
         digest: draft.digest,
         _share: received.share,
         place: None,
+        span,
     })
 }
 

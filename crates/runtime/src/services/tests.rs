@@ -2,7 +2,12 @@
 
 use std::io;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+
 use super::*;
+use crate::{Environment, Settings};
 
 /// Long enough for anything that is to happen.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -115,4 +120,43 @@ async fn a_port_that_is_taken_is_told_with_its_address() {
     let err = Services::new().open_ops(address).await.unwrap_err();
     let told = Chain(&*err).to_string();
     assert!(told.starts_with(&format!("can't listen on {address}: ")), "{told}");
+}
+
+/// A task that begins and ends a span only when it is told to stop.
+fn traced_late(services: &mut Services, collector: SocketAddr) {
+    let text = format!("[traces]\nendpoint = \"http://{collector}\"");
+    let settings = Settings::load(&text, &Environment::default()).unwrap();
+    let traces = services.open_traces(&settings.traces, "late", None);
+    services.spawn("late", |stop| async move {
+        stop.cancelled().await;
+        traces.submit(None).expect("traces are on").end();
+        Nothing::Ok(())
+    });
+}
+
+#[tokio::test]
+async fn a_span_of_a_task_that_drains_still_comes_to_the_collector() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut services = Services::new();
+    traced_late(&mut services, listener.local_addr().unwrap());
+    let collector = async {
+        let (mut connection, _) = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+        let mut begin = [0; 16];
+        connection.read_exact(&mut begin).await.unwrap();
+        connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+        begin
+    };
+    let stop = asked();
+    let (ended, begin) = tokio::join!(run(services, &stop), collector);
+    assert!(ended.is_ok());
+    assert_eq!(&begin, b"POST /v1/traces ");
+}
+
+#[tokio::test]
+async fn a_collector_that_hangs_is_no_failure_of_the_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut services = Services::new();
+    services.grant(LAST_BREATH + Duration::from_millis(100));
+    traced_late(&mut services, listener.local_addr().unwrap());
+    assert!(run(services, &asked()).await.is_ok());
 }

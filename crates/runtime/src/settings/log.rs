@@ -1,10 +1,11 @@
 //! `[log]` and `[traces]`: what a process tells about itself.
 
+use hyper::Uri;
 use tracing_subscriber::EnvFilter;
 
 use super::given::Given;
-use super::name::Word;
 use super::section::{Section, Shown};
+use super::target::Target;
 use super::value::{Setting, quoted};
 
 /// `[log]`, checked.
@@ -29,7 +30,38 @@ pub enum LogFormat {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracesSettings {
     /// Where traces go; none: nowhere.
-    pub endpoint: Option<String>,
+    pub endpoint: Option<Collector>,
+}
+
+/// A collector of traces that takes OTLP over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collector {
+    base: Target,
+    traces: Uri,
+}
+
+impl Collector {
+    /// Where it takes spans.
+    pub fn traces(&self) -> &Uri {
+        &self.traces
+    }
+}
+
+impl Setting for Collector {
+    const RULE: &'static str = "must be the base URL of a collector that takes OTLP over HTTP, like \
+        http://collector:4318, without TLS, user, password, query or fragment; its value is hidden";
+    // What could not be parsed may hold a password anywhere.
+    const HIDDEN: bool = true;
+
+    fn read(given: &Given) -> Option<Self> {
+        let base = Target::read(given).filter(|base| !base.is_tls())?;
+        let traces = format!("{base}/v1/traces").parse().ok()?;
+        Some(Self { base, traces })
+    }
+
+    fn write(&self) -> String {
+        self.base.write()
+    }
 }
 
 impl Setting for LogFormat {
@@ -77,8 +109,7 @@ pub(super) fn read_log(mut section: Section<'_>) -> (Option<LogSettings>, Shown)
 }
 
 pub(super) fn read_traces(mut section: Section<'_>) -> (Option<TracesSettings>, Shown) {
-    let endpoint: Option<Option<Word>> = section.optional("endpoint");
+    let endpoint = section.optional("endpoint");
     let shown = section.finish();
-    let checked = || Some(TracesSettings { endpoint: endpoint?.map(|Word(endpoint)| endpoint) });
-    (checked(), shown)
+    (endpoint.map(|endpoint| TracesSettings { endpoint }), shown)
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::given::Given;
-use super::missing::is_missing;
 use super::problems::{Problem, Problems, one_line};
 use super::value::Setting;
 
@@ -29,7 +28,6 @@ pub(super) struct Field {
     /// Whether somebody says anything.
     pub(super) given: bool,
     variable: Option<String>,
-    changed: bool,
 }
 
 /// A section that was read.
@@ -136,7 +134,6 @@ impl<'p> Section<'p> {
     ) -> Option<Option<T>> {
         let given = self.given.remove(name);
         let default_value = default.and_then(|text| T::read(&Given::default(text)));
-        let default_text = default_value.as_ref().map(T::write);
         let variable = given.as_ref().and_then(|given| given.variable.clone());
         let (value, faulty) = match &given {
             None => (default_value, false),
@@ -153,15 +150,7 @@ impl<'p> Section<'p> {
             },
         };
         let text = value.as_ref().map(T::write);
-        let changed = given.is_some() && !faulty && (text != default_text || default.is_none());
-        self.read.push(Field {
-            name,
-            default,
-            value: text,
-            given: given.is_some(),
-            variable,
-            changed,
-        });
+        self.read.push(Field { name, default, value: text, given: given.is_some(), variable });
         if faulty { None } else { Some(value) }
     }
 
@@ -191,7 +180,7 @@ impl<'p> Section<'p> {
         format!("{}.{name}", self.path)
     }
 
-    /// Ends the section: what is left is no field, and what is not built yet is refused.
+    /// Ends the section: what is left is no field.
     pub(super) fn finish(mut self) -> Shown {
         for (name, given) in std::mem::take(&mut self.given) {
             self.problems.push(Problem {
@@ -200,15 +189,6 @@ impl<'p> Section<'p> {
                 variable: given.variable,
                 rule: format!("is no setting of [{}]", self.path),
             });
-        }
-        let missing: Vec<&'static str> = self
-            .read
-            .iter()
-            .filter(|field| field.changed && is_missing(self.kind, field.name))
-            .map(|field| field.name)
-            .collect();
-        for name in missing {
-            self.check(false, name, "is not available in this version");
         }
         Shown { kind: self.kind, path: self.path, fields: self.read }
     }

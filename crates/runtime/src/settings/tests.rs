@@ -178,11 +178,22 @@ fn an_open_address_without_keys_is_refused_naming_all_three() {
 }
 
 #[test]
-fn what_this_version_cannot_do_is_refused_instead_of_ignored() {
-    let found = faults("[traces]\nendpoint = \"http://h\"");
-    assert!(found.iter().all(|told| told.ends_with("not available in this version")), "{found:?}");
-    // What says no more than the default promises nothing.
-    assert!(load("[producer]\noperator_listen = \"127.0.0.1:8081\"").is_ok());
+fn traces_go_to_a_collector_without_tls_or_nowhere() {
+    let traces = |endpoint: &str| load(&format!("[traces]\nendpoint = \"{endpoint}\""));
+    assert_eq!(load("").unwrap().traces.endpoint, None);
+    for (endpoint, uri) in [
+        ("http://collector:4318", "http://collector:4318/v1/traces"),
+        ("http://[::1]:4318/", "http://[::1]:4318/v1/traces"),
+        ("http://h/otlp", "http://h/otlp/v1/traces"),
+    ] {
+        let settings = traces(endpoint).unwrap();
+        assert_eq!(settings.traces.endpoint.unwrap().traces(), uri);
+    }
+    for endpoint in ["", "h:4318", "https://h", "http://u:S3CRET@h", "http://h?key=S3CRET"] {
+        let told = traces(endpoint).unwrap_err().to_string();
+        assert!(told.starts_with("traces.endpoint must be the base URL of a coll"), "{told}");
+        assert!(!told.contains("S3CRET"), "{told}");
+    }
 }
 
 #[test]

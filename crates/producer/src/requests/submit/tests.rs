@@ -16,14 +16,13 @@ use holdfast_runtime::serve::BodyTimeout;
 use holdfast_runtime::{BoxError, Environment, Services, Settings, Stop};
 use holdfast_testkit::{RedisServer, eventually};
 use hyper::body::{Body as HttpBody, Frame as BodyFrame};
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tower::ServiceExt;
 
 use super::*;
 use crate::api::{SUBMIT, observed, router};
 use crate::problem::Kind;
-use crate::producer::{Assembled, assemble};
+use crate::producer::{Around, Assembled, assemble};
 use crate::who::{self, Door, Who, guard, of_method};
 
 const PAGE: &str = include_str!("../../../../../docs/metrics.md");
@@ -101,8 +100,8 @@ fn assembled(redis: &RedisServer, queue: &str) -> (Assembled, JoinSet<()>) {
     let config = crate::Config::read(&settings).unwrap();
     let mut services = Services::new();
     let client = services.open_redis(&config.redis).unwrap();
-    let again = Arc::new(Notify::new());
-    let assembled = assemble(client, &config, again, services.stop()).unwrap();
+    let around = Around { stop: services.stop(), ..Around::default() };
+    let assembled = assemble(client, &config, around).unwrap();
     let mut running = JoinSet::new();
     running.spawn(async move { drop(services.run(&Stop::default()).await) });
     (assembled, running)

@@ -60,12 +60,3 @@ fn the_page_and_the_code_know_the_same_fields_with_the_same_defaults() {
         assert!(read.contains_key(place), "docs/configuration.md has {place:?}, the code does not");
     }
 }
-
-#[test]
-fn what_is_not_available_is_marked_in_the_page() {
-    let page = std::fs::read_to_string(PAGE).unwrap();
-    for (kind, name) in crate::settings::missing::MISSING {
-        let row = page.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
-        assert!(row.is_some_and(|row| row.contains("not available yet")), "{kind}.{name}");
-    }
-}
