@@ -22,7 +22,7 @@ const IN_A_ROW: u32 = 5;
 
 /// The shortest pause between two probes. It is half as long as the row has lasted, where that is more:
 /// what was refused in a burst is due again after its own wait, and must not meet a longer one here.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(1500);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest, unless the target asks for more.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 /// The longest that a target is granted: one odd answer must not stop a queue for hours.
