@@ -67,6 +67,7 @@ mod k83_kept_results;
 mod k84_refused_writes;
 mod k86_busy_redis;
 mod k87_eviction;
+mod k93_missing_rights;
 mod k96_signals;
 mod k98_probes;
 mod k99_skewed_clocks;

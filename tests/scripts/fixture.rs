@@ -48,7 +48,11 @@ impl Shard {
     /// A shard whose policy differs.
     pub(crate) async fn with(change: impl FnOnce(&mut QueuePolicy)) -> Self {
         // What is on disk is no matter here.
-        let server = RedisServer::with(|it| it.appendonly = false).await;
+        Self::on(RedisServer::with(|it| it.appendonly = false).await, change).await
+    }
+
+    /// The same on a server that was chosen.
+    pub(crate) async fn on(server: RedisServer, change: impl FnOnce(&mut QueuePolicy)) -> Self {
         let mut options = Options::new(server.url());
         options.command_timeout = LIMIT;
         let mut policy = QueuePolicy {

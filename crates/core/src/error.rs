@@ -38,7 +38,7 @@ pub enum StoreError {
         source: Error,
     },
     /// Redis answered with an error. A script that fails half-way keeps its writes.
-    #[error("{call}: refused by redis ({})", first_word(.source))]
+    #[error("{call}: refused by redis ({})", reason(.source))]
     Refused {
         /// The script or command.
         call: &'static str,
@@ -100,15 +100,49 @@ impl StoreError {
     /// Why Redis refused, if it did.
     pub fn refusal(&self) -> Option<Refusal> {
         let Self::Refused { source, .. } = self else { return None };
+        if is_denied(source) {
+            return Some(Refusal::Denied);
+        }
         Some(match first_word(source) {
             "OOM" => Refusal::OutOfMemory,
             "READONLY" | "MISCONF" | "NOREPLICAS" => Refusal::ReadOnly,
             "BUSY" | "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK" => {
                 Refusal::NotReady
             }
-            "NOAUTH" | "NOPERM" | "WRONGPASS" => Refusal::Denied,
             _ => Refusal::Other,
         })
+    }
+
+    /// The command that the user may not run, in small letters, where Redis denies one and says which.
+    pub fn denied_command(&self) -> Option<&str> {
+        let Self::Refused { source, .. } = self else { return None };
+        denied_command(source)
+    }
+}
+
+/// Whether the user lacks a right. Inside a script it has no word of its own: Redis 7.0 says the first of these texts, all
+/// others the second. What the script wrote before stays.
+fn is_denied(error: &Error) -> bool {
+    const IN_SCRIPT: [&str; 2] =
+        ["ERR The user executing the script ", "ERR ACL failure in script: "];
+    matches!(first_word(error), "NOAUTH" | "NOPERM" | "WRONGPASS")
+        || IN_SCRIPT.iter().any(|start| error.details().starts_with(start))
+}
+
+/// Of the text only what is a command by its form: a key or a user's name stands in such texts too.
+fn denied_command(error: &Error) -> Option<&str> {
+    let text = error.details();
+    let (name, _) = text.split_once(" run the '")?.1.split_once("' command")?;
+    let is_one = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'|' | b'-' | b'_');
+    (is_denied(error) && name.len() <= 40 && name.bytes().all(is_one)).then_some(name)
+}
+
+/// What is told of an error of Redis.
+fn reason(error: &Error) -> String {
+    match (is_denied(error), denied_command(error)) {
+        (true, Some(command)) => format!("its user may not run {command}"),
+        (true, None) => format!("its user lacks a right; {}", first_word(error)),
+        (false, _) => first_word(error).to_owned(),
     }
 }
 
@@ -187,6 +221,35 @@ mod tests {
         assert_eq!(refused("ERR no such thing").refusal(), Some(Refusal::Other));
         let denied = Error::new(ErrorKind::Auth, "NOAUTH Authentication required.");
         assert_eq!(StoreError::new("settle", denied).refusal(), Some(Refusal::Denied));
+    }
+
+    #[test]
+    fn a_right_that_a_script_lacks_is_told_by_the_name_of_its_command() {
+        let valkey = "ERR ACL failure in script: User producer has no permissions to run the \
+            'hincrby' command script: 5f0c, on @user_script:51.";
+        let redis = "ERR The user executing the script can't run this command or subcommand \
+            script: 5f0c, on @user_script:51.";
+        let plain = "NOPERM User producer has no permissions to run the 'script|load' command";
+        for (text, command) in
+            [(valkey, Some("hincrby")), (redis, None), (plain, Some("script|load"))]
+        {
+            let error = refused(text);
+            assert_eq!(error.refusal(), Some(Refusal::Denied), "{text}");
+            assert_eq!(error.denied_command(), command, "{text}");
+        }
+        // A script stops in its midst, and keeps what it wrote; a call that is denied did not begin.
+        assert!(refused(valkey).may_have_run() && refused(redis).may_have_run());
+        assert!(!refused(plain).may_have_run());
+        assert_eq!(
+            refused(valkey).to_string(),
+            "settle: refused by redis (its user may not run hincrby)"
+        );
+        // Whatever else stands there is not repeated.
+        let odd = refused("NOPERM no permissions to run the 'a key: secret' command");
+        assert_eq!((odd.refusal(), odd.denied_command()), (Some(Refusal::Denied), None));
+        assert!(!odd.to_string().contains("secret"), "{odd}");
+        let own = refused("ERR user_script:7: ACL failure in script: no");
+        assert_eq!(own.refusal(), Some(Refusal::Other));
     }
 
     #[test]

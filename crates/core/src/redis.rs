@@ -92,6 +92,11 @@ impl Redis {
         self.status.trouble()
     }
 
+    /// The commands that scripts were denied, in small letters, as far as Redis says which; empty also where it does not.
+    pub fn denied_commands(&self) -> Vec<String> {
+        self.status.denied_commands()
+    }
+
     /// Keeps metrics and [`Redis::trouble`] up to date until `stop`.
     pub async fn watch(&self, stop: CancellationToken) {
         let (mut back, mut lost) = (self.client.reconnect_rx(), self.client.error_rx());
@@ -123,11 +128,12 @@ impl Redis {
         let permit = timeout(self.options.command_timeout, self.calls.acquire()).await;
         let Ok(Ok(_permit)) = permit else { return Err(CallError::Crowded) };
         let hash = slot.map_or(ClusterHash::Random, ClusterHash::Custom);
-        let name = command;
+        // By its SHA-1: a script that ran proves more than a read, and something else than another script.
+        let script = words.first().filter(|_| command == script::RUN).and_then(Value::as_str);
+        let script = script.map(|sha1| sha1.to_string());
         let command = CustomCommand::new_static(command, hash, false);
         let answer = self.client.custom_raw_value(command, words).await;
-        // Redis refuses a script before it runs where it takes no writes, so one that ran proves more than a read.
-        self.status.note(answer.as_ref().err(), name == script::RUN);
+        self.status.note(answer.as_ref().err(), script.as_deref());
         answer.map_err(CallError::Redis)
     }
 }

@@ -57,6 +57,11 @@ pub(crate) enum Told {
     StoreFull,
     /// Redis takes no writes.
     StoreReadOnly,
+    /// Redis denies us a right.
+    StoreDenied {
+        /// Whether something may have been stored by then.
+        may_have_run: bool,
+    },
     /// Redis cannot give the durability of the queue.
     Unsafe(Missing),
     /// Redis was not asked, or did nothing.
@@ -172,6 +177,10 @@ impl Admission {
             }
             Some(Refusal::OutOfMemory) => {
                 self.tell_by_id_rule(group, || Told::StoreFull, || Told::Unreachable).await;
+            }
+            Some(Refusal::Denied) => {
+                let may_have_run = lost.may_have_run;
+                tell_all(group, || Told::StoreDenied { may_have_run });
             }
             _ if lost.may_have_run => tell_all(group, || Told::Unknown),
             Some(Refusal::ReadOnly) => tell_all(group, || Told::StoreReadOnly),

@@ -74,6 +74,7 @@ impl Lost {
     /// The problem of a call that changes something.
     pub(crate) fn problem(&self) -> Problem {
         match self.error.as_ref().and_then(StoreError::refusal) {
+            Some(Refusal::Denied) => store_denied(self.may_have_run),
             _ if self.may_have_run => outcome_unknown(),
             Some(Refusal::OutOfMemory) => store_full(),
             Some(Refusal::ReadOnly) => store_read_only(),
@@ -108,6 +109,17 @@ pub(crate) fn store_full() -> Problem {
 /// Redis takes no writes.
 pub(crate) fn store_read_only() -> Problem {
     Problem::new(Kind::StoreReadOnly, "redis takes no writes; nothing was changed")
+}
+
+/// The service's user of Redis lacks a right; a script that lacks one stops in its midst.
+pub(crate) fn store_denied(may_have_run: bool) -> Problem {
+    let detail = if may_have_run {
+        "redis denies this service a right, which its log names where redis does; whether anything was stored is not known: \
+            repeat with the same id and the same bytes"
+    } else {
+        "redis denies this service a right, which its log names where redis does; nothing was changed"
+    };
+    Problem::new(Kind::StoreDenied, detail)
 }
 
 #[cfg(test)]

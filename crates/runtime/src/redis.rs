@@ -33,6 +33,7 @@ impl Watched {
         self.asked.notify_one();
         match self.redis.trouble() {
             None => Ok(()),
+            Some(Trouble::Denied) => Err(denied(&self.redis.denied_commands())),
             Some(trouble) => Err(trouble.word().to_owned()),
         }
     }
@@ -60,6 +61,14 @@ impl Watched {
                 let _ = Register::Queue(queue, *shards).run(&self.redis).await;
             }
         }
+    }
+}
+
+/// What is denied, as far as Redis says it.
+fn denied(commands: &[String]) -> String {
+    match commands {
+        [] => Trouble::Denied.word().to_owned(),
+        commands => format!("{}: {}", Trouble::Denied.word(), commands.join(" ")),
     }
 }
 

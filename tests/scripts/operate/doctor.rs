@@ -13,6 +13,8 @@ use holdfast_core::{
     script::{Override, Overrule, OverruleMode, Register, Settle, SettleItem, Sweep},
 };
 
+use holdfast_testkit::RedisServer;
+
 use super::queue;
 use crate::fixture::{Item, Shard, ack, bury, fence, release, retry};
 
@@ -280,6 +282,39 @@ async fn what_a_roles_user_may_not_do_is_told_by_the_command() {
     let users = vec![(Role::Producer, "nobody".to_owned())];
     let report = report_of(&shard, &shard.redis, users).await;
     assert_eq!(names(&report), just("no-such-user"));
+}
+
+/// A server that knows every command there is.
+async fn recent() -> Shard {
+    let server = RedisServer::recent(|_| {}).await;
+    let shard = Shard::on(server, |_| {}).await;
+    Register::Queue(&shard.keys.queue, shard.policy.shards).run(&shard.redis).await.unwrap();
+    shard
+}
+
+#[tokio::test]
+async fn what_a_higher_durability_takes_is_told_apart_and_is_no_fault() {
+    let shard = recent().await;
+    let rights = ["~hf1:*", "&hf1:*", "+@all", "-wait", "-waitaof", "-client|setname"];
+    let able = ["~hf1:*", "&hf1:*", "+@all", "-wait"];
+    as_user(&shard, "p", &rights).await;
+    as_user(&shard, "able", &able).await;
+    let lacks = ["client|setname (fsynced, replicated)", "waitaof (fsynced)", "wait (replicated)"];
+    for (user, lacks) in [("p", &lacks[..]), ("able", &lacks[2..])] {
+        let users = vec![(Role::Producer, user.to_owned())];
+        let report = report_of(&shard, &shard.redis, users).await;
+        let lacks = lacks.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let place = format!("producer (user {user})");
+        assert_eq!(denied(&report, "durability-rights"), [(place, lacks)]);
+        assert_eq!(denied(&report, "command-denied"), []);
+    }
+    // Who may not ask finds it out without a name for its connection, and without waiting.
+    let rights = ["~hf1:*", "&hf1:*", "+@all", "-acl", "-client|getname", "-waitaof"];
+    let user = as_user(&shard, "u", &rights).await;
+    let lacks = ["client|getname (fsynced, replicated)", "waitaof (fsynced)"].map(str::to_owned);
+    let place = "producer (user that asks)".to_owned();
+    let report = report_of(&shard, &user, Vec::new()).await;
+    assert_eq!(denied(&report, "durability-rights"), [(place, lacks.to_vec())]);
 }
 
 #[tokio::test]

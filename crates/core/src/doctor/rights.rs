@@ -1,5 +1,7 @@
 //! What each role's user may not do of what the role does: asked by `ACL DRYRUN`, or tried where that is not allowed.
 
+mod durability;
+
 use std::collections::BTreeSet;
 
 use fred::types::Value;
@@ -50,7 +52,9 @@ impl Role {
                 "reclaim", "redrive", "audit",
             ],
             Self::Worker => &["claim", "renew", "settle", "ring", "policy", "register"],
-            Self::Reclaimer => &["reclaim", "promote", "expire", "sweep", "depth", "overrule"],
+            Self::Reclaimer => &[
+                "reclaim", "promote", "expire", "sweep", "depth", "overrule", "policy", "register",
+            ],
         }
     }
 
@@ -113,8 +117,20 @@ pub(super) async fn look(
                 }
             }
         }
+        if role == Role::Producer {
+            let asks = Asks { redis, user: user.as_deref(), is_other: named.is_some(), keys };
+            durability::look(&asks, &place, report).await?;
+        }
     }
     Ok(())
+}
+
+/// Whose rights are asked for.
+struct Asks<'a> {
+    redis: &'a Redis,
+    user: Option<&'a str>,
+    is_other: bool,
+    keys: &'a ShardKeys,
 }
 
 fn lacks(report: &mut Report, place: &str, command: &str) {
@@ -151,6 +167,17 @@ async fn may(
     keys: &ShardKeys,
 ) -> Result<Answer, StoreError> {
     let Some(sample) = sample(command, keys) else { return Ok(Answer::Yes) };
+    answered(redis, (user, is_other), command, sample, keys).await
+}
+
+/// Asks for a command with these arguments.
+async fn answered(
+    redis: &Redis,
+    (user, is_other): (Option<&str>, bool),
+    command: &str,
+    sample: Sample,
+    keys: &ShardKeys,
+) -> Result<Answer, StoreError> {
     if let Some(user) = user {
         let mut words: Vec<Value> = ["DRYRUN", user, command].map(Value::from).to_vec();
         words.extend(sample.whole.into_iter().map(Value::from));

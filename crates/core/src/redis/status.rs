@@ -1,6 +1,10 @@
 //! Whether Redis can be used, as far as calls and connection have told.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use fred::error::Error;
 use tracing::{info, warn};
@@ -34,10 +38,15 @@ impl Trouble {
     }
 }
 
+/// How long a denial counts if nobody sends that script again: what few callers ask for does not hold up all others.
+const DENIED: Duration = Duration::from_secs(20);
+
 #[derive(Default)]
 struct State {
     trouble: Option<Trouble>,
     seen: bool,
+    /// The scripts that lack a right, when that was last told, and the command where Redis named it: until the same script gets through.
+    denied: BTreeMap<String, (Instant, Option<String>)>,
 }
 
 /// The last word on Redis.
@@ -50,29 +59,60 @@ impl Status {
         if state.seen { state.trouble } else { Some(Trouble::Unreachable) }
     }
 
+    /// The commands that scripts were denied and that Redis named, as far as no such script has got through since.
+    pub(super) fn denied_commands(&self) -> Vec<String> {
+        let state = self.lock();
+        let mut all: Vec<_> =
+            state.denied.values().filter_map(|(_, command)| command.clone()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     /// The connection came or went. A fresh one is believed until a call says otherwise.
     pub(super) fn connected(&self, connected: bool) {
+        // Rights may be others by now.
+        self.lock().denied.clear();
         self.set((!connected).then_some(Trouble::Unreachable));
     }
 
-    /// A call ended: without an error, or with this one. `wrote`: it could not have ended well where writes are refused.
-    pub(super) fn note(&self, error: Option<&Error>, wrote: bool) {
+    /// A call ended: without an error, or with this one. `script`: the script that it ran, if it ran one; that could not
+    /// have ended well where writes are refused.
+    pub(super) fn note(&self, error: Option<&Error>, script: Option<&str>) {
+        let error = error.map(|error| StoreError::new("", error.clone()));
+        let is_denied = self.note_denied(error.as_ref(), script);
         let trouble = match error {
-            None if !wrote => match self.trouble() {
+            None if is_denied => Some(Trouble::Denied),
+            None if script.is_none() => match self.trouble() {
                 Some(Trouble::ReadOnly) => Some(Trouble::ReadOnly),
                 _ => None,
             },
             None => None,
-            Some(error) => match StoreError::new("", error.clone()).refusal() {
+            Some(error) => match error.refusal() {
                 Some(Refusal::ReadOnly) => Some(Trouble::ReadOnly),
                 Some(Refusal::NotReady) => Some(Trouble::NotReady),
                 Some(Refusal::Denied) => Some(Trouble::Denied),
                 // At maxmemory all but submit and redrive goes on: Redis is well, its callers hear of it.
-                Some(Refusal::OutOfMemory | Refusal::Other) => None,
+                Some(Refusal::OutOfMemory | Refusal::Other) => is_denied.then_some(Trouble::Denied),
                 None => Some(Trouble::Unreachable),
             },
         };
         self.set(trouble);
+    }
+
+    /// Keeps who is denied. Whether anybody still is: another call that goes well proves nothing about the right that lacks.
+    fn note_denied(&self, error: Option<&StoreError>, script: Option<&str>) -> bool {
+        let mut state = self.lock();
+        match (script, error) {
+            (Some(script), None) => drop(state.denied.remove(script)),
+            (Some(script), Some(error)) if error.refusal() == Some(Refusal::Denied) => {
+                let command = error.denied_command().map(str::to_owned);
+                state.denied.insert(script.to_owned(), (Instant::now(), command));
+            }
+            _ => {}
+        }
+        state.denied.retain(|_, (since, _)| since.elapsed() < DENIED);
+        !state.denied.is_empty()
     }
 
     fn set(&self, trouble: Option<Trouble>) {
@@ -80,11 +120,16 @@ impl Status {
         if state.seen && state.trouble == trouble {
             return;
         }
-        let before = std::mem::replace(&mut *state, State { trouble, seen: true });
+        let was_seen = std::mem::replace(&mut state.seen, true);
+        state.trouble = trouble;
         drop(state);
         match trouble {
             // The first word is no news: nothing was connected yet.
-            Some(_) if !before.seen => {}
+            Some(_) if !was_seen => {}
+            Some(Trouble::Denied) => {
+                let commands = self.denied_commands().join(" ");
+                warn!(trouble = Trouble::Denied.word(), commands, "redis can't be used");
+            }
             Some(trouble) => warn!(trouble = trouble.word(), "redis can't be used"),
             None => info!("redis answers"),
         }
@@ -95,7 +140,7 @@ impl Status {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        // Two plain values: whole whatever panicked.
+        // Plain values: whole whatever panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -106,11 +151,40 @@ mod tests {
 
     use super::*;
 
+    const SCRIPT: Option<&str> = Some("settle");
+
+    #[test]
+    fn a_right_that_a_script_lacks_is_named_until_that_script_gets_through() {
+        let status = Status::default();
+        let denied = |command: &str| {
+            let text = format!(
+                "ERR ACL failure in script: User u has no permissions to run the '{command}' command"
+            );
+            Error::new(ErrorKind::Unknown, text)
+        };
+        status.note(Some(&denied("zadd")), SCRIPT);
+        assert_eq!(status.trouble(), Some(Trouble::Denied));
+        assert_eq!(status.denied_commands(), ["zadd"]);
+        status.note(None, Some("depth"));
+        status.note(None, None);
+        assert_eq!(status.trouble(), Some(Trouble::Denied), "others get through");
+        status.note(Some(&denied("hset")), Some("claim"));
+        assert_eq!(status.denied_commands(), ["hset", "zadd"]);
+        status.note(None, SCRIPT);
+        assert_eq!(status.trouble(), Some(Trouble::Denied));
+        status.note(None, Some("claim"));
+        assert_eq!(status.trouble(), None);
+        // What is no script may be denied without harm: INFO, say.
+        status.note(Some(&Error::new(ErrorKind::Unknown, "NOPERM said the server")), None);
+        status.note(None, None);
+        assert_eq!(status.trouble(), None);
+    }
+
     #[test]
     fn nothing_is_well_before_the_first_word() {
         let status = Status::default();
         assert_eq!(status.trouble(), Some(Trouble::Unreachable));
-        status.note(None, true);
+        status.note(None, SCRIPT);
         assert_eq!(status.trouble(), None);
     }
 
@@ -120,11 +194,11 @@ mod tests {
         for word in ["READONLY", "MISCONF", "NOREPLICAS"] {
             status.note(
                 Some(&Error::new(ErrorKind::Unknown, format!("{word} said the server"))),
-                true,
+                SCRIPT,
             );
-            status.note(None, false);
+            status.note(None, None);
             assert_eq!(status.trouble(), Some(Trouble::ReadOnly), "{word}: a read proves no write");
-            status.note(None, true);
+            status.note(None, SCRIPT);
             assert_eq!(status.trouble(), None, "{word}");
         }
     }

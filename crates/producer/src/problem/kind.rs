@@ -64,6 +64,7 @@ kinds! {
     Internal: INTERNAL_SERVER_ERROR, "internal", "A fault of the service";
     StoreUnreachable: SERVICE_UNAVAILABLE, "store-unreachable", "The store cannot be reached";
     StoreReadOnly: SERVICE_UNAVAILABLE, "store-read-only", "The store takes no writes";
+    StoreDenied: SERVICE_UNAVAILABLE, "store-denied", "The store denies the service a right";
     OutcomeUnknown: SERVICE_UNAVAILABLE, "outcome-unknown", "Whether it happened is not known";
     DurabilityUnavailable: SERVICE_UNAVAILABLE, "durability-unavailable", "The store cannot give the durability of the queue";
     Overloaded: SERVICE_UNAVAILABLE, "overloaded", "Too much is under way at once";
@@ -86,7 +87,7 @@ impl Kind {
             Self::QueueFull => (5, 10),
             Self::TenantOverLimit => (2, 6),
             Self::StoreFull => (15, 30),
-            Self::StoreReadOnly | Self::DurabilityUnavailable => (5, 10),
+            Self::StoreReadOnly | Self::StoreDenied | Self::DurabilityUnavailable => (5, 10),
             Self::StoreUnreachable => (2, 5),
             Self::OutcomeUnknown | Self::Overloaded | Self::Draining => (1, 3),
             _ => return None,

@@ -151,7 +151,9 @@ impl Sent {
 /// Who is to repeat with the same id must know it.
 fn with_made_id(problem: Problem, made: Option<String>) -> Problem {
     match made {
-        Some(id) if problem.kind() == Kind::OutcomeUnknown => problem.with("id", id),
+        Some(id) if matches!(problem.kind(), Kind::OutcomeUnknown | Kind::StoreDenied) => {
+            problem.with("id", id)
+        }
         _ => problem,
     }
 }
@@ -221,6 +223,7 @@ fn read(told: Told) -> Result<(Seen, bool), Problem> {
         Told::Late => Err(past(Field::Deadline)),
         Told::StoreFull => Err(store::store_full()),
         Told::StoreReadOnly => Err(store::store_read_only()),
+        Told::StoreDenied { may_have_run } => Err(store::store_denied(may_have_run)),
         Told::Unsafe(missing) => Err(durable::unavailable(missing)),
         Told::Unreachable => Err(store::unreachable_store()),
         Told::Unknown => Err(store::outcome_unknown()),

@@ -41,6 +41,7 @@ pub(crate) const CANCEL: Operation = Operation {
         Kind::StoreFull,
         Kind::StoreUnreachable,
         Kind::StoreReadOnly,
+        Kind::StoreDenied,
         Kind::OutcomeUnknown,
         Kind::DurabilityUnavailable,
         Kind::Overloaded,

@@ -73,6 +73,7 @@ pub(crate) const SUBMIT: Operation = Operation {
         Kind::StoreFull,
         Kind::StoreUnreachable,
         Kind::StoreReadOnly,
+        Kind::StoreDenied,
         Kind::OutcomeUnknown,
         Kind::DurabilityUnavailable,
         Kind::Overloaded,

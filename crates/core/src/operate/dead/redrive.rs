@@ -55,7 +55,7 @@ pub struct Redriven {
     pub queue: String,
     /// `counted`, `done`, `more` (go on with the cursor), or `stopped` (`reason` says why; the cursor goes on).
     pub outcome: String,
-    /// Why it stopped: `queue-full`, `store-full`, `store-unreachable`.
+    /// Why it stopped: `queue-full`, `store-full`, `store-read-only`, `store-denied`, `store-unreachable`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
     /// How many matched, of those that were looked at.
@@ -178,6 +178,7 @@ fn reason(err: &StoreError) -> &'static str {
     match err.refusal() {
         Some(Refusal::OutOfMemory) => "store-full",
         Some(Refusal::ReadOnly) => "store-read-only",
+        Some(Refusal::Denied) => "store-denied",
         _ => "store-unreachable",
     }
 }
