@@ -6,12 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use holdfast_runtime::Environment;
 use holdfast_runtime::settings::SecretFile;
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
-use hyper::{Method, Request, Uri};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -61,6 +62,14 @@ pub(crate) enum NoAnswer {
     },
 }
 
+/// What came of a call that is answered line by line.
+pub(crate) enum Came {
+    /// It is answered with something else, as a whole.
+    Whole(Result<Reply, NoAnswer>),
+    /// What came of the lines, and what holds for those that are missing: the answer broke off.
+    Lines(Bytes, NoAnswer),
+}
+
 /// The API behind an address. Connections are kept.
 pub(crate) struct Api {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -103,15 +112,59 @@ impl Api {
         }
     }
 
+    /// Sends a call that is answered with 207 and lines, once. Lines that came count, also if the answer breaks off.
+    pub(crate) async fn send_for_lines(&self, call: &Call) -> Came {
+        let late = || NoAnswer::Late { server: self.server.clone(), limit: CALL_LIMIT };
+        let mut lines = None;
+        match timeout(CALL_LIMIT, self.exchange_lines(call, &mut lines)).await {
+            Ok(Ok(Some(reply))) => Came::Whole(Ok(reply)),
+            Ok(Ok(None)) => Came::Lines(lines.unwrap_or_default().freeze(), self.cut()),
+            Ok(Err(end)) => broken_off(lines, end),
+            Err(_) => broken_off(lines, late()),
+        }
+    }
+
+    /// Fills `lines` as they come; an answer that has none is given back.
+    async fn exchange_lines(
+        &self,
+        call: &Call,
+        lines: &mut Option<BytesMut>,
+    ) -> Result<Option<Reply>, NoAnswer> {
+        let answer = self.answer(call).await?;
+        if answer.status() != StatusCode::MULTI_STATUS {
+            return self.read(answer).await.map(Some);
+        }
+        let (lines, mut body) = (lines.insert(BytesMut::new()), answer.into_body());
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame.map_err(|_| self.cut())?.into_data() {
+                lines.extend_from_slice(&data);
+            }
+        }
+        Ok(None)
+    }
+
     async fn exchange(&self, call: &Call) -> Result<Reply, NoAnswer> {
-        let cut = || NoAnswer::Cut { server: self.server.clone() };
-        let request = self.request(call).map_err(|_| cut())?;
-        let answer = self.client.request(request).await.map_err(|err| {
+        let answer = self.answer(call).await?;
+        self.read(answer).await
+    }
+
+    fn cut(&self) -> NoAnswer {
+        NoAnswer::Cut { server: self.server.clone() }
+    }
+
+    /// The head of an answer, whose body is on its way.
+    async fn answer(&self, call: &Call) -> Result<Response<Incoming>, NoAnswer> {
+        let request = self.request(call).map_err(|_| self.cut())?;
+        self.client.request(request).await.map_err(|err| {
             if !err.is_connect() {
-                return cut();
+                return self.cut();
             }
             NoAnswer::Connect { server: self.server.clone(), why: reason(&err) }
-        })?;
+        })
+    }
+
+    async fn read(&self, answer: Response<Incoming>) -> Result<Reply, NoAnswer> {
+        let cut = || self.cut();
         let (head, body) = answer.into_parts();
         let share = u32::try_from(length(&head.headers).unwrap_or(UNTOLD_LENGTH.into()));
         let share = share.unwrap_or(u32::MAX).min(ANSWERS_AT_ONCE);
@@ -125,12 +178,19 @@ impl Api {
             .method(call.method.clone())
             .uri(format!("{}{}", self.server, call.path));
         if matches!(call.method, Method::POST | Method::PUT) {
-            request = request.header(CONTENT_TYPE, "application/json");
+            request = request.header(CONTENT_TYPE, call.kind);
         }
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
         request.body(Full::new(call.body.clone()))
+    }
+}
+
+fn broken_off(lines: Option<BytesMut>, end: NoAnswer) -> Came {
+    match lines {
+        Some(lines) => Came::Lines(lines.freeze(), end),
+        None => Came::Whole(Err(end)),
     }
 }
 

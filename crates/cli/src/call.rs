@@ -13,9 +13,15 @@ pub(crate) struct Call {
     /// Path and query.
     pub(crate) path: String,
     pub(crate) body: Bytes,
+    /// The form of the body.
+    pub(crate) kind: &'static str,
     /// How long the API is asked to wait.
     pub(crate) wait: Duration,
 }
+
+/// One JSON value, and one a line.
+pub(crate) const JSON: &str = "application/json";
+const LINES: &str = "application/x-ndjson";
 
 /// A request of a queue, as paths name it.
 #[derive(Clone, Debug)]
@@ -54,22 +60,28 @@ impl Target {
         let mark = if query.is_empty() { "" } else { "?" };
         let id = encoded(&self.id);
         let path = format!("{}/{id}{tail}{mark}{}", requests(&self.queue), query.join("&"));
-        Call { method, path, body: Bytes::new(), wait: wait.unwrap_or_default() }
+        let (body, wait) = (Bytes::new(), wait.unwrap_or_default());
+        Call { method, path, body, kind: JSON, wait }
     }
 }
 
 impl Call {
     /// Submits an item.
     pub(crate) fn submit(queue: &QueueName, item: Bytes) -> Self {
-        Self { method: Method::POST, path: requests(queue), body: item, wait: Duration::ZERO }
+        let (method, path) = (Method::POST, requests(queue));
+        Self { method, path, body: item, kind: JSON, wait: Duration::ZERO }
     }
-}
 
-impl Call {
+    /// Submits items, one a line.
+    pub(crate) fn batch(queue: &QueueName, items: Bytes) -> Self {
+        let (method, path) = (Method::POST, format!("/v1/queues/{queue}/batch"));
+        Self { method, path, body: items, kind: LINES, wait: Duration::ZERO }
+    }
+
     /// Lists requests, as a query of that route wants them.
     pub(crate) fn list(queue: &QueueName, query: &str) -> Self {
         let (path, wait) = (format!("{}?{query}", requests(queue)), Duration::ZERO);
-        Self { method: Method::GET, path, body: Bytes::new(), wait }
+        Self { method: Method::GET, path, body: Bytes::new(), kind: JSON, wait }
     }
 }
 

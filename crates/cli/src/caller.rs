@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::api::{Api, NoAnswer};
+use crate::api::{Api, Came, NoAnswer};
 use crate::call::Call;
 use crate::failure::Failure;
 use crate::notes::Notes;
@@ -32,6 +32,19 @@ impl From<Trouble> for Failure {
             Trouble::Away(away) => away.into(),
             Trouble::Busy(refusal) => refusal.into(),
         }
+    }
+}
+
+/// How often something was tried, and since when it has no answer that counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tries {
+    since: Option<Instant>,
+    pause: Duration,
+}
+
+impl Default for Tries {
+    fn default() -> Self {
+        Self { since: None, pause: FIRST_PAUSE }
     }
 }
 
@@ -62,23 +75,39 @@ impl Caller {
 
     /// Sends a call until it has an answer that counts, or patience ends.
     pub(crate) async fn call(&self, call: &Call) -> Result<Reply, Trouble> {
-        let (mut since, mut pause) = (None, FIRST_PAUSE);
+        let mut tries = Tries::default();
         loop {
             let (trouble, asked) = match self.api.send(call).await {
                 Ok(reply) if !reply.is_busy() => return Ok(reply),
                 Ok(reply) => (Trouble::Busy(reply.refusal()), reply.retry_after()),
                 Err(away) => (Trouble::Away(away), None),
             };
-            let is_full = matches!(&trouble, Trouble::Busy(refusal) if refusal.status == 429);
-            if is_full && self.waits_for_room {
-                since = None;
-            } else if since.get_or_insert_with(Instant::now).elapsed() >= self.patience {
-                return Err(trouble);
-            }
-            self.tell(&trouble, is_full);
-            sleep(spread(asked.unwrap_or(pause))).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            sleep(self.again(trouble, asked, &mut tries)?).await;
         }
+    }
+
+    /// Sends a call that is answered line by line, once: each line has its own tries.
+    pub(crate) async fn call_for_lines(&self, call: &Call) -> Came {
+        self.api.send_for_lines(call).await
+    }
+
+    /// How long to wait before the next try, `asked` being what the server asks for; the trouble, if patience has ended.
+    pub(crate) fn again(
+        &self,
+        trouble: Trouble,
+        asked: Option<Duration>,
+        tries: &mut Tries,
+    ) -> Result<Duration, Trouble> {
+        let is_full = matches!(&trouble, Trouble::Busy(refusal) if refusal.status == 429);
+        if is_full && self.waits_for_room {
+            tries.since = None;
+        } else if tries.since.get_or_insert_with(Instant::now).elapsed() >= self.patience {
+            return Err(trouble);
+        }
+        self.tell(&trouble, is_full);
+        let pause = spread(asked.unwrap_or(tries.pause));
+        tries.pause = (tries.pause * 2).min(LONGEST_PAUSE);
+        Ok(pause)
     }
 
     fn tell(&self, trouble: &Trouble, is_full: bool) {

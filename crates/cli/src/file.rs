@@ -1,12 +1,13 @@
 //! `submit --file`: a file of OpenAI batch lines, each a request of its own.
 //!
 //! The file is read twice: `lines` and `digest` count its lines and name it, so that a request's id says
-//! which line of which file it is; then `feed` takes the lines one by one (`line` reads each), `run` submits them and
-//! collects how they end, and `sink` writes that down. The same file again finds what is there already, so whatever breaks
+//! which line of which file it is; then `feed` takes the lines one by one (`line` reads each), `run` submits them, many
+//! with one call (`group`), and collects how they end, and `sink` writes that down. The same file again finds what is there already, so whatever breaks
 //! off is continued by the same command.
 
 mod digest;
 mod feed;
+mod group;
 mod line;
 mod lines;
 mod run;
@@ -33,7 +34,7 @@ use run::{Plan, Run};
 use sink::Sink;
 
 /// Lines that are read ahead of the calls.
-const AHEAD: usize = 16;
+const AHEAD: usize = 256;
 
 /// Submits the lines of a file, and waits for their ends if that is asked. Fails if a line did.
 pub(crate) async fn submit(

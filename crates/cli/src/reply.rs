@@ -19,7 +19,7 @@ pub(crate) struct Reply {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     /// Its share of the memory for answers.
-    _share: OwnedSemaphorePermit,
+    _share: Option<OwnedSemaphorePermit>,
 }
 
 /// A no of the API.
@@ -57,7 +57,17 @@ impl Reply {
         body: Bytes,
         share: OwnedSemaphorePermit,
     ) -> Self {
-        Self { status, headers, body, _share: share }
+        Self { status, headers, body, _share: Some(share) }
+    }
+
+    /// What a part of an answer says, small and kept for a moment only.
+    pub(crate) fn part(status: StatusCode, headers: HeaderMap, body: Bytes) -> Self {
+        Self { status, headers, body, _share: None }
+    }
+
+    /// The same once more.
+    pub(crate) fn copy(&self) -> Self {
+        Self::part(self.status, self.headers.clone(), self.body.clone())
     }
 
     /// Whether trying again later is what helps.

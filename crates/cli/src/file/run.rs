@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use holdfast_core::model::QueueName;
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -12,14 +11,15 @@ use serde_json::value::RawValue;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::feed::Fed;
+use super::group::{Answered, Group, Line, Pending, Round};
 use super::line::{Request, Unfit};
 use super::sink::Sink;
 use super::tally::Tally;
 use crate::call::{Call, Target};
-use crate::caller::{Caller, Trouble};
+use crate::caller::{Caller, Tries};
 use crate::ended::{Ended, LineError, OutputLine};
 use crate::failure::Failure;
 use crate::item::{Item, Until};
@@ -28,8 +28,10 @@ use crate::output::Output;
 use crate::reply::{Refusal, Reply};
 use crate::requests::rest;
 
-/// Submits on their way at once.
-const SUBMITS_AT_ONCE: usize = 64;
+/// Calls with lines to submit that are on their way at once, also while they rest before they are sent again.
+const SUBMITS_AT_ONCE: usize = 4;
+/// How long a call waits for further lines to take along.
+const GATHER: Duration = Duration::from_millis(10);
 /// Requests whose ends are awaited at once.
 const WAITS_AT_ONCE: usize = 128;
 /// How long one is awaited while others wait for their turn, and while none does.
@@ -49,22 +51,16 @@ pub(super) struct Plan {
     pub(super) wait: bool,
 }
 
-/// A line on its way.
-struct Line {
-    number: u64,
-    custom_id: Box<RawValue>,
-    generation: Option<String>,
-}
-
-type Answered = (Line, Result<Reply, Trouble>);
-
 /// One run over a file.
 pub(super) struct Run<'a> {
     plan: Arc<Plan>,
     lines: Receiver<Fed>,
     /// Whether lines are to come.
     reading: bool,
-    submits: JoinSet<Answered>,
+    /// The lines of the next call, and when it is sent at the latest.
+    group: Group,
+    due: Instant,
+    submits: JoinSet<Round>,
     waits: JoinSet<Answered>,
     /// Requests whose turn to be awaited is to come, in the order in which they are likely to end.
     queued: VecDeque<Line>,
@@ -84,7 +80,21 @@ impl<'a> Run<'a> {
     ) -> Self {
         let tally = Tally { file: plan.file.clone(), ..Tally::default() };
         let (submits, waits, queued) = (JoinSet::new(), JoinSet::new(), VecDeque::new());
-        Self { plan, lines, reading: true, submits, waits, queued, sink, output, notes, tally }
+        let (group, due) = (Group::default(), Instant::now());
+        Self {
+            plan,
+            lines,
+            reading: true,
+            group,
+            due,
+            submits,
+            waits,
+            queued,
+            sink,
+            output,
+            notes,
+            tally,
+        }
     }
 
     /// What became of the lines so far.
@@ -97,9 +107,10 @@ impl<'a> Run<'a> {
         loop {
             self.await_more();
             self.show();
-            let has_room = self.reading && self.submits.len() < SUBMITS_AT_ONCE;
+            let has_place = self.submits.len() < SUBMITS_AT_ONCE;
             tokio::select! {
-                fed = self.lines.recv(), if has_room => self.take(fed)?,
+                fed = self.lines.recv(), if has_place && self.reading => self.take(fed)?,
+                () = sleep_until(self.due), if has_place && !self.group.is_empty() => self.send(),
                 Some(done) = self.submits.join_next() => self.submitted(done)?,
                 Some(done) = self.waits.join_next() => self.waited(done)?,
                 else => return Ok(()),
@@ -132,6 +143,7 @@ impl<'a> Run<'a> {
             }
             Some(Fed::End) => {
                 self.reading = false;
+                self.due = Instant::now();
                 Ok(())
             }
             None => Err(Failure::Nonsense("the file was not read to its end")),
@@ -143,9 +155,24 @@ impl<'a> Run<'a> {
         let Request { custom_id, body, .. } = request;
         let item =
             Item { id: &id, until: &self.plan.until, custom_id: Some(&custom_id), payload: &body };
-        let (item, plan) = (item.text(), Arc::clone(&self.plan));
+        let item = item.text();
         let line = Line { number, custom_id, generation: None };
-        self.submits.spawn(async move { plan.submit(line, item, share).await });
+        if !self.group.has_room_for(&item) {
+            self.send();
+        }
+        if self.group.is_empty() {
+            self.due = Instant::now() + GATHER;
+        }
+        self.group.push(Pending { line, item, _share: share, tries: Tries::default() });
+        if self.group.is_full() {
+            self.due = Instant::now();
+        }
+    }
+
+    /// Sends what was gathered.
+    fn send(&mut self) {
+        let (plan, group) = (Arc::clone(&self.plan), std::mem::take(&mut self.group));
+        self.submits.spawn(async move { plan.submit(group, Duration::ZERO).await });
     }
 
     /// Starts as many waits as may be.
@@ -159,8 +186,19 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn submitted(&mut self, done: Result<Answered, JoinError>) -> Result<(), Failure> {
-        let (mut line, reply) = answered(done)?;
+    /// Some lines are over; the rest comes again.
+    fn submitted(&mut self, done: Result<Round, JoinError>) -> Result<(), Failure> {
+        let Round { answered, rest, pause } = ended(done)?;
+        if !rest.is_empty() {
+            let plan = Arc::clone(&self.plan);
+            self.submits.spawn(async move { plan.submit(rest, pause).await });
+        }
+        // Whatever stops the run, those that are over are counted.
+        let told: Vec<_> = answered.into_iter().map(|it| self.submitted_one(it)).collect();
+        told.into_iter().collect()
+    }
+
+    fn submitted_one(&mut self, (mut line, reply): Answered) -> Result<(), Failure> {
         let reply = reply?;
         match reply.status {
             StatusCode::ACCEPTED => self.tally.accepted += 1,
@@ -208,24 +246,24 @@ impl<'a> Run<'a> {
     }
 
     fn waited(&mut self, done: Result<Answered, JoinError>) -> Result<(), Failure> {
-        let (line, reply) = answered(done)?;
+        let (line, reply) = ended(done)?;
         let reply = reply?;
         if reply.status == StatusCode::ACCEPTED {
             self.queued.push_back(line);
             return Ok(());
         }
-        let ended = match Ended::read(reply) {
-            Ok(ended) => ended,
+        let end = match Ended::read(reply) {
+            Ok(end) => end,
             Err(refusal) => {
                 self.tally.failed += 1;
                 return self.write(line.number, Some(&line.custom_id), refusal.into());
             }
         };
         let count =
-            if ended.is_success() { &mut self.tally.answered } else { &mut self.tally.failed };
+            if end.is_success() { &mut self.tally.answered } else { &mut self.tally.failed };
         *count += 1;
         let id = self.plan.id(line.number);
-        let written = ended.line(&id, Some(&line.custom_id))?;
+        let written = end.line(&id, Some(&line.custom_id))?;
         self.sink.write(&written, self.output)
     }
 
@@ -246,10 +284,11 @@ impl Plan {
         format!("{}.{number}", self.file)
     }
 
-    async fn submit(&self, line: Line, item: Bytes, share: OwnedSemaphorePermit) -> Answered {
-        let reply = self.caller.call(&Call::submit(&self.queue, item)).await;
-        drop(share);
-        (line, reply)
+    /// Sends lines after a pause, with one call.
+    async fn submit(&self, group: Group, pause: Duration) -> Round {
+        sleep(pause).await;
+        let came = self.caller.call_for_lines(&Call::batch(&self.queue, group.body())).await;
+        group.round(came, |trouble, asked, tries| self.caller.again(trouble, asked, tries))
     }
 
     async fn wait(&self, line: Line, wait: Duration) -> Answered {
@@ -278,6 +317,6 @@ fn generation(reply: &Reply) -> Option<String> {
     serde_json::from_slice::<Kept>(&reply.body).ok()?.generation
 }
 
-fn answered(done: Result<Answered, JoinError>) -> Result<Answered, Failure> {
+fn ended<T>(done: Result<T, JoinError>) -> Result<T, Failure> {
     done.map_err(|_| Failure::Nonsense("a call ended without a word"))
 }

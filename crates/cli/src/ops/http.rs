@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::api::Api;
-use crate::call::{Call, encoded};
+use crate::call::{Call, JSON, encoded};
 use crate::failure::Failure;
 
 /// How long one call may take beside the usual: one that runs dead letters again takes its time.
@@ -148,7 +148,7 @@ impl Http {
     ) -> Result<T, Failure> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let path = format!("/v1/ops/{path}");
-        let call = Call { method, path, body: body.into(), wait: WAIT };
+        let call = Call { method, path, body: body.into(), kind: JSON, wait: WAIT };
         let reply = self.0.send(&call).await?;
         if reply.status != StatusCode::OK {
             return Err(reply.refusal().into());
