@@ -1,4 +1,4 @@
-//! What the API says of itself at `/openapi.json`, held against what it does: a stranger makes calls out of it, right and wrong
+//! What the API and the operators' listener say of themselves at `/openapi.json`, held against what it does: a stranger makes calls out of it, right and wrong
 //! ones, and looks at every answer.
 
 use std::env;
@@ -16,11 +16,10 @@ const INSTALL_LIMIT: Duration = Duration::from_secs(300);
 const RUN_LIMIT: Duration = Duration::from_secs(180);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_api_does_what_its_openapi_says() {
+async fn both_listeners_do_what_their_openapi_says() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("schemathesis");
-    let script = here("schemathesis.sh");
-    let mut installing =
-        Process::start("sh", &[script.clone(), folder.clone(), "install".into()], &[]);
+    let arguments = [here("schemathesis.sh"), folder.clone(), "install".into()];
+    let mut installing = Process::start("sh", &arguments, &[]);
     if !installing.wait(INSTALL_LIMIT).await.success() {
         return skip(&installing.output());
     }
@@ -31,11 +30,17 @@ async fn the_api_does_what_its_openapi_says() {
     };
     let fleet = Fleet::with(setup, RedisServer::start().await).await;
     let _worker = fleet.worker();
-    let url = PathBuf::from(fleet.api("/openapi.json"));
-    let arguments = [script, folder, url, here("schemathesis.toml")];
+    does_what_it_says(&folder, &fleet.api("")).await;
+    does_what_it_says(&folder, &fleet.operators().await).await;
+}
+
+/// One listener after the other: the folder is for one.
+async fn does_what_it_says(folder: &Path, listener: &str) {
+    let url = PathBuf::from(format!("{listener}/openapi.json"));
+    let arguments = [here("schemathesis.sh"), folder.to_owned(), url, here("schemathesis.toml")];
     let mut run = Process::start("sh", &arguments, &[]);
     let status = run.wait(RUN_LIMIT).await;
-    assert!(status.success(), "{}", run.output());
+    assert!(status.success(), "{listener}: {}", run.output());
 }
 
 fn here(name: &str) -> PathBuf {

@@ -1,4 +1,5 @@
-//! The routes of the API and what is told of them in OpenAPI 3.1, made together: no route can be added without its entry.
+//! The routes of the API, and of operators' calls, and what is told of them in OpenAPI 3.1, made together: no route can be
+//! added without its entry. Each listener tells of its own routes.
 //!
 //! `operation` is one entry, `schemas` the shapes, `document` puts them together.
 
@@ -59,6 +60,16 @@ where
 {
     let router = on(MethodFilter::DELETE, handler);
     OfMethod { method: Method::DELETE, router, operation }
+}
+
+/// `PUT`.
+pub(crate) fn put<H, T>(handler: H, operation: Operation) -> OfMethod
+where
+    H: Handler<T, Arc<App>>,
+    T: 'static,
+{
+    let router = on(MethodFilter::PUT, handler);
+    OfMethod { method: Method::PUT, router, operation }
 }
 
 /// Routes and their entries.

@@ -8,42 +8,49 @@ mod act;
 mod ask;
 mod dead;
 mod look;
+mod told;
 
 use std::sync::Arc;
 
+pub(crate) use act::{Limiting, Pausing, Pulling, Releasing};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::HOST;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
 use holdfast_core::StoreError;
 use holdfast_core::operate::ActError;
 use holdfast_runtime::keys::Scope;
 
 use crate::api::{method_not_allowed, not_found, observed};
 use crate::app::App;
+use crate::openapi::{Routes, get, post, put};
 use crate::problem::{Kind, Problem};
 use crate::store::Lost;
 use crate::who::{Door, Who, guard};
+pub(crate) use look::QueueRows;
 
 /// The operators' calls as they are served.
 pub(crate) fn router(app: Arc<App>) -> Router {
     let door = Door { who: app.who.clone(), needs: |_| Scope::Operate };
-    let routes = Router::new()
-        .route("/v1/ops/queues", get(look::queues))
-        .route("/v1/ops/queues/{queue}", get(look::queue))
-        .route("/v1/ops/queues/{queue}/why/{id}", get(look::why))
-        .route("/v1/ops/queues/{queue}/pause", post(act::pause))
-        .route("/v1/ops/queues/{queue}/resume", post(act::resume))
-        .route("/v1/ops/queues/{queue}/limit", put(act::limit))
-        .route("/v1/ops/queues/{queue}/requests/{id}/retry-now", post(act::retry_now))
-        .route("/v1/ops/queues/{queue}/leases/{id}/release", post(act::release))
-        .route("/v1/ops/queues/{queue}/dead", get(dead::list))
-        .route("/v1/ops/queues/{queue}/dead/redrive", post(dead::redrive))
-        .route("/v1/ops/queues/{queue}/dead/letters/{id}", get(dead::show))
-        .route("/v1/ops/leases", get(look::leases))
-        .route("/v1/ops/workers", get(look::workers))
+    let routes = Routes::default()
+        .at("/v1/ops/queues", [get(look::queues, told::QUEUES)])
+        .at("/v1/ops/queues/{queue}", [get(look::queue, told::QUEUE)])
+        .at("/v1/ops/queues/{queue}/why/{id}", [get(look::why, told::WHY)])
+        .at("/v1/ops/queues/{queue}/pause", [post(act::pause, told::PAUSE)])
+        .at("/v1/ops/queues/{queue}/resume", [post(act::resume, told::RESUME)])
+        .at("/v1/ops/queues/{queue}/limit", [put(act::limit, told::LIMIT)])
+        .at(
+            "/v1/ops/queues/{queue}/requests/{id}/retry-now",
+            [post(act::retry_now, told::RETRY_NOW)],
+        )
+        .at("/v1/ops/queues/{queue}/leases/{id}/release", [post(act::release, told::RELEASE)])
+        .at("/v1/ops/queues/{queue}/dead", [get(dead::list, told::DEAD)])
+        .at("/v1/ops/queues/{queue}/dead/redrive", [post(dead::redrive, told::REDRIVE)])
+        .at("/v1/ops/queues/{queue}/dead/letters/{id}", [get(dead::show, told::DEAD_LETTER)])
+        .at("/v1/ops/leases", [get(look::leases, told::LEASES)])
+        .at("/v1/ops/workers", [get(look::workers, told::WORKERS)])
+        .finish()
         .route_layer(middleware::from_fn_with_state(door, guard))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)

@@ -85,6 +85,9 @@ pub async fn spawn(
         None => metrics::file_stale(who::SETTING, false),
     }
     let router = operate::router(Arc::clone(&app));
+    // From this host alone nobody listens in, and no certificate is made out to the loopback address.
+    let open = !addresses.operators.ip().is_loopback();
+    let operators = Listening { listener: operators, tls: config.tls.clone().filter(|_| open) };
     let limits = HttpLimits { max_connections: OPERATORS, ..config.limits.clone() };
     services
         .spawn("operators", |stop| serve::http(operators, router, limits, OPERATORS_DRAIN, stop));

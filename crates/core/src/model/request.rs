@@ -16,7 +16,7 @@ pub struct Envelope {
     /// Headers to pass on, as name and value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, String)>,
-    /// The caller's own notes, shown with the status: JSON text.
+    /// The caller's own notes, kept as long as the body: JSON text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<String>,
     /// `X-Request-Id` of the submission.

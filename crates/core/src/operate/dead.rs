@@ -27,6 +27,7 @@ const LOOKED_AT: usize = 4096;
 
 /// A dead letter. Times are Unix seconds of the Redis clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeadRow {
     /// Its queue.
     pub queue: String,
@@ -60,6 +61,7 @@ pub struct DeadRow {
 
 /// A part of the dead letters of a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeadPage {
     /// Those that match.
     pub rows: Vec<DeadRow>,
@@ -71,6 +73,7 @@ pub struct DeadPage {
 
 /// Everything that is kept of a dead letter, but for its body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeadLetter {
     /// What the list shows of it.
     #[serde(flatten)]

@@ -15,6 +15,7 @@ use crate::{
 
 /// A list, and what it leaves out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rows<T> {
     /// What is shown.
     pub rows: Vec<T>,
@@ -26,6 +27,7 @@ pub struct Rows<T> {
 
 /// How many are where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counts {
     /// Claimable.
     pub pending: u64,
@@ -43,6 +45,7 @@ pub struct Counts {
 
 /// A queue over all its shards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueRow {
     /// Its name.
     pub name: String,
@@ -66,6 +69,7 @@ pub struct QueueRow {
 
 /// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LastFailure {
     /// The kind.
     pub code: String,
@@ -78,6 +82,7 @@ pub struct LastFailure {
 
 /// A running lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeaseRow {
     /// Its queue.
     pub queue: String,
@@ -117,6 +122,7 @@ pub struct LeaseRow {
 
 /// A worker as the registry shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerRow {
     /// What it calls itself.
     pub name: String,

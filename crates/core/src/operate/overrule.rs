@@ -12,6 +12,7 @@ use crate::{
 
 /// An override as a shard has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Said<T> {
     /// What it says.
     pub value: T,
@@ -21,6 +22,7 @@ pub struct Said<T> {
 
 /// What operators say of a queue over its settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overrides {
     /// Whether its claims are stopped.
     pub paused: Said<bool>,
@@ -30,6 +32,7 @@ pub struct Overrides {
 
 /// What was said, and what it meets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overruled {
     /// The queue.
     pub queue: String,

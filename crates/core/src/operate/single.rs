@@ -22,6 +22,7 @@ pub struct Target<'a> {
 
 /// What an action found and did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Acted {
     /// The queue.
     pub queue: String,

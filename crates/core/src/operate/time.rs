@@ -1,6 +1,6 @@
 //! Times as operators read them, and as JSON tells them.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 /// A moment or a length of time in ms. JSON tells it in seconds, whole ones without a point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,10 +16,29 @@ impl Serialize for Seconds {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Seconds {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Seconds".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "number", "minimum": 0 })
+    }
+}
+
 impl<'de> Deserialize<'de> for Seconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let seconds = f64::deserialize(deserializer)?;
+        if seconds < 0.0 {
+            return Err(D::Error::custom("a time is not negative"));
+        }
         // A cast saturates, and what is no number is none.
-        f64::deserialize(deserializer).map(|seconds| Self((seconds * 1000.0).round() as u64))
+        Ok(Self((seconds * 1000.0).round() as u64))
     }
 }
 
@@ -99,5 +118,6 @@ mod tests {
             assert_eq!(serde_json::to_string(&Seconds(ms)).unwrap(), text);
             assert_eq!(serde_json::from_str::<Seconds>(text).unwrap(), Seconds(ms));
         }
+        assert!(serde_json::from_str::<Seconds>("-0.001").is_err());
     }
 }

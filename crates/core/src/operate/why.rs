@@ -20,6 +20,7 @@ pub(super) use facts::worker_name;
 
 /// What keeps a request from going on, or that nothing does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Hold {
     /// Nothing is kept under this id.
@@ -66,6 +67,7 @@ pub enum Hold {
 
 /// The running lease, as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeaseSeen {
     /// Whose claim it is: session and call.
     pub fence: String,
@@ -79,6 +81,7 @@ pub struct LeaseSeen {
 
 /// A place in line, in its own shard. An estimate: others come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Line {
     /// How many are before it.
     pub ahead: u64,
@@ -90,6 +93,7 @@ pub struct Line {
 
 /// Where a request is, and why. Times are Unix seconds of the Redis clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Why {
     /// The queue.
     pub queue: String,

@@ -49,10 +49,19 @@ pub(super) fn of(entries: &[(&'static str, Method, Operation)]) -> Value {
 /// The parameters that a path names itself.
 fn in_path(path: &str) -> Vec<Value> {
     let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
-    let shape = |part: &str| if part == "queue" { name() } else { id() };
+    let shape = |part: &str| match part {
+        "queue" => name(),
+        // Operators see adopted ids as well, which hold anything.
+        _ if is_for_operators(path) => json!({ "type": "string", "minLength": 1 }),
+        _ => id(),
+    };
     names
         .map(|part| json!({ "name": part, "in": "path", "required": true, "schema": shape(part) }))
         .collect()
+}
+
+fn is_for_operators(path: &str) -> bool {
+    path.starts_with("/v1/ops/")
 }
 
 fn entry(path: &str, operation: &Operation, schemas: &mut Schemas) -> Value {
@@ -116,8 +125,36 @@ fn parameter(parameter: &Parameter) -> Value {
             "The id, where the body has none; bare, or in quotes.",
             json!({ "type": "string", "examples": ["hello-2"] }),
         ),
+        Parameter::Tenant => ("tenant", "query", "Whose; default if nothing is said.", name()),
+        Parameter::Queue => ("queue", "query", "Only of this queue.", name()),
+        Parameter::Rows => ("limit", "query", "The most rows; 100 if nothing is said.", rows()),
+        Parameter::Outcome => ("outcome", "query", "Only with this outcome.", text()),
+        Parameter::Failure => {
+            ("failure", "query", "Only those whose last failure has this code.", text())
+        }
+        Parameter::Older => {
+            ("older_seconds", "query", "Only those that ended so long ago, or longer.", count())
+        }
+        Parameter::Younger => {
+            ("younger_seconds", "query", "Only those that ended so long ago, or less.", count())
+        }
+        Parameter::DeadCursor => {
+            ("cursor", "query", "Where to go on, as the page before gave it.", text())
+        }
     };
     json!({ "name": name, "in": place, "required": false, "description": about, "schema": schema })
+}
+
+fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+fn count() -> Value {
+    json!({ "type": "integer", "minimum": 0 })
+}
+
+fn rows() -> Value {
+    json!({ "type": "integer", "minimum": 1, "maximum": 1000 })
 }
 
 fn response(answer: &Answer, schemas: &mut Schemas) -> Value {
@@ -147,6 +184,9 @@ fn link(operation: &str) -> Value {
 /// The refusals of an operation, those of any call among them, by their status.
 fn by_status(path: &str, refusals: &[Kind]) -> Vec<(u16, Vec<Kind>)> {
     let mut of_path = Vec::new();
+    if is_for_operators(path) {
+        of_path.push(Kind::ForeignHost);
+    }
     if path.contains("{queue}") {
         of_path.extend([Kind::InvalidName, Kind::UnknownQueue]);
     }

@@ -35,6 +35,22 @@ pub(crate) enum Parameter {
     Prefer,
     /// `Idempotency-Key`.
     IdempotencyKey,
+    /// `?tenant=`: whose.
+    Tenant,
+    /// `?queue=`: only of one queue.
+    Queue,
+    /// `?limit=` of operators' lists.
+    Rows,
+    /// `?outcome=` of dead letters.
+    Outcome,
+    /// `?failure=` of dead letters.
+    Failure,
+    /// `?older_seconds=` of dead letters.
+    Older,
+    /// `?younger_seconds=` of dead letters.
+    Younger,
+    /// `?cursor=` of dead letters.
+    DeadCursor,
 }
 
 /// One kind of body.

@@ -3,6 +3,10 @@
 //! What the service writes is described by its own types; what it reads, field by field, so that one without a shape does not
 //! compile.
 
+use holdfast_core::operate::{
+    Acted, DeadLetter, DeadPage, LeaseRow, Overruled, QueueRow, RedriveAsk, Redriven, Rows, Why,
+    WorkerRow,
+};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -10,6 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::batch::Line;
 use crate::item::{Field, HORIZON, MAX_METADATA};
 use crate::list::{Page, State};
+use crate::operate::{Limiting, Pausing, Pulling, QueueRows, Releasing};
 use crate::problem::{Kind, Told};
 use crate::queues::{Described, Queues};
 use crate::status::Status;
@@ -35,21 +40,52 @@ pub(crate) enum Shape {
     Queues,
     /// What a gateway answered, or a problem under 200.
     Anything,
+    /// Queues as operators see them, and one.
+    QueueRows,
+    QueueRow,
+    /// Where a request is and why.
+    Why,
+    /// Leases, and workers.
+    Leases,
+    Workers,
+    /// A pause or resume, and a limit: what is asked, and what came of it.
+    Pausing,
+    Limiting,
+    Overruled,
+    /// A retry-now, and a release: what is asked, and what came of it.
+    Pulling,
+    Releasing,
+    Acted,
+    /// Dead letters, and one.
+    DeadPage,
+    DeadLetter,
+    /// A redrive: what is asked, and what came of it.
+    RedriveAsk,
+    Redriven,
 }
 
-/// The shapes that are told under a name, and how others point to them.
-pub(super) struct Schemas(SchemaGenerator);
+/// The shapes that are told under a name, and how others point to them: of what is written, and of what is read.
+pub(super) struct Schemas {
+    written: SchemaGenerator,
+    read: SchemaGenerator,
+    has_items: bool,
+}
 
 impl Schemas {
     pub(super) fn new() -> Self {
-        let mut settings = SchemaSettings::draft2020_12().for_serialize();
-        settings.definitions_path = "/components/schemas".into();
-        settings.meta_schema = None;
-        Self(settings.into_generator())
+        let generator = |mut settings: SchemaSettings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+            settings.into_generator()
+        };
+        let settings = SchemaSettings::draft2020_12;
+        let (written, read) = (settings().for_serialize(), settings().for_deserialize());
+        Self { written: generator(written), read: generator(read), has_items: false }
     }
 
     /// A shape, or the place where it is told.
     pub(super) fn of(&mut self, shape: Shape) -> Value {
+        self.has_items |= matches!(shape, Shape::Item | Shape::Items);
         match shape {
             Shape::Item => json!({ "$ref": "#/components/schemas/Item" }),
             Shape::Items => json!({
@@ -65,6 +101,21 @@ impl Schemas {
             Shape::Queue => self.named::<Described>(),
             Shape::Queues => self.named::<Queues>(),
             Shape::Anything => json!({}),
+            Shape::QueueRows => self.named::<QueueRows>(),
+            Shape::QueueRow => self.named::<QueueRow>(),
+            Shape::Why => self.named::<Why>(),
+            Shape::Leases => self.named::<Rows<LeaseRow>>(),
+            Shape::Workers => self.named::<Rows<WorkerRow>>(),
+            Shape::Pausing => self.asked::<Pausing>(),
+            Shape::Limiting => self.asked::<Limiting>(),
+            Shape::Overruled => self.named::<Overruled>(),
+            Shape::Pulling => self.asked::<Pulling>(),
+            Shape::Releasing => self.asked::<Releasing>(),
+            Shape::Acted => self.named::<Acted>(),
+            Shape::DeadPage => self.named::<DeadPage>(),
+            Shape::DeadLetter => self.named::<DeadLetter>(),
+            Shape::RedriveAsk => self.asked::<RedriveAsk>(),
+            Shape::Redriven => self.named::<Redriven>(),
         }
     }
 
@@ -79,13 +130,20 @@ impl Schemas {
     }
 
     fn named<T: JsonSchema>(&mut self) -> Value {
-        self.0.subschema_for::<T>().to_value()
+        self.written.subschema_for::<T>().to_value()
+    }
+
+    fn asked<T: JsonSchema>(&mut self) -> Value {
+        self.read.subschema_for::<T>().to_value()
     }
 
     /// All that were told under a name.
     pub(super) fn finish(mut self) -> Value {
-        let mut named = self.0.take_definitions(true);
-        named.insert("Item".to_owned(), item());
+        let mut named = self.written.take_definitions(true);
+        named.extend(self.read.take_definitions(true));
+        if self.has_items {
+            named.insert("Item".to_owned(), item());
+        }
         Value::Object(named)
     }
 }

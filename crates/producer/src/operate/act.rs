@@ -9,6 +9,7 @@ use axum::http::HeaderMap;
 use holdfast_core::model::Fence;
 use holdfast_core::operate::{self, ActError, Acted, Audit, Overruled, Queue, Seconds, Target};
 use holdfast_core::script::Override;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
 use super::ask::{Id, Named, Operator, Params, read};
@@ -17,9 +18,9 @@ use crate::app::App;
 use crate::problem::{Kind, Problem};
 
 /// The body of a pause or a resume.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Pausing {
+pub(crate) struct Pausing {
     /// Only if the override still has this version.
     version: Option<u64>,
     #[serde(default)]
@@ -27,11 +28,12 @@ pub(super) struct Pausing {
 }
 
 /// The body of a limit.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Limiting {
+pub(crate) struct Limiting {
     /// How many; null: as the settings say. It must be there, so that nobody clears a limit by leaving it out.
     #[serde(deserialize_with = "there")]
+    #[schemars(schema_with = "number_or_null")]
     in_flight: Option<u64>,
     version: Option<u64>,
     #[serde(default)]
@@ -39,9 +41,9 @@ pub(super) struct Limiting {
 }
 
 /// The body of a retry-now.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Pulling {
+pub(crate) struct Pulling {
     /// Only if it is still due then.
     due: Option<Seconds>,
     #[serde(default)]
@@ -49,13 +51,17 @@ pub(super) struct Pulling {
 }
 
 /// The body of a release.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Releasing {
+pub(crate) struct Releasing {
     /// Only if it is still leased under this.
     fence: Option<String>,
     #[serde(default)]
     dry_run: bool,
+}
+
+fn number_or_null(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": ["integer", "null"], "minimum": 0 })
 }
 
 fn there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {

@@ -9,7 +9,7 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use holdfast_core::model::{Identity, QueueName, RequestId, TenantName};
 use holdfast_core::operate::Queue;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error};
 
 use super::unanswered;
 use crate::app::App;
@@ -153,7 +153,14 @@ pub(super) async fn read<T: DeserializeOwned>(
 ) -> Result<T, Problem> {
     body::check_type(headers)?;
     let held = body::read(body, BODY_LIMIT, &app.memory).await?;
-    serde_json::from_slice(&held.bytes).map_err(|err| {
+    parse(&held.bytes)
+}
+
+fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, Problem> {
+    // A list would be taken for an object by its places.
+    let is_list = text.trim_ascii_start().starts_with(b"[");
+    let read = if is_list { Err(Error::custom("a list")) } else { serde_json::from_slice(text) };
+    read.map_err(|err: serde_json::Error| {
         let detail = "the body must be a JSON object with the fields of this call and no others";
         Problem::new(Kind::InvalidOperation, detail)
             .with("line", err.line())
@@ -163,7 +170,18 @@ pub(super) async fn read<T: DeserializeOwned>(
 
 #[cfg(test)]
 mod tests {
+    use holdfast_core::operate::DeadFilter;
+
     use super::*;
+
+    #[test]
+    fn a_body_is_an_object_and_no_list() {
+        let read = |text: &str| parse::<DeadFilter>(text.as_bytes()).map(|it| it.tenant);
+        assert_eq!(read(r#" {"tenant":"t"}"#).ok(), Some(Some("t".to_owned())));
+        for wrong in [r#"["t"]"#, " [null, null]", "[]", "null", "\"t\"", ""] {
+            assert_eq!(read(wrong).unwrap_err().kind(), Kind::InvalidOperation, "{wrong}");
+        }
+    }
 
     #[test]
     fn a_query_has_known_parameters_each_once() {

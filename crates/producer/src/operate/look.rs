@@ -6,22 +6,29 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use holdfast_core::operate::{self, LeaseRow, Queue, QueueRow, Rows, Why, WorkerRow};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::ask::{Id, Named, Params};
 use super::{refused, unanswered};
 use crate::app::App;
 use crate::problem::{Kind, Problem};
 
+/// Queues as operators see them.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct QueueRows {
+    queues: Vec<QueueRow>,
+}
+
 /// `GET /v1/ops/queues`: every queue of the settings and of the registry.
 pub(super) async fn queues(
     State(app): State<Arc<App>>,
     RawQuery(query): RawQuery,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<QueueRows>, Problem> {
     Params::parse(query.as_deref(), &[])?;
     let queues = all(&app).await?;
-    let rows = operate::queue_rows(&app.store.redis, &queues).await.map_err(unanswered)?;
-    Ok(Json(json!({ "queues": rows })))
+    let queues = operate::queue_rows(&app.store.redis, &queues).await.map_err(unanswered)?;
+    Ok(Json(QueueRows { queues }))
 }
 
 /// `GET /v1/ops/queues/{queue}`: one of them.

@@ -9,6 +9,7 @@ use crate::model::{FailureCode, Outcome, TenantName};
 
 /// Which dead letters are meant; what is not said matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct DeadFilter {
     /// Of this tenant.

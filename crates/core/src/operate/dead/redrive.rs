@@ -28,6 +28,7 @@ const IDS: usize = 1000;
 
 /// What is asked for. JSON refuses fields that it does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct RedriveAsk {
     /// Which ones; with ids, of the filter's tenant, which then must be named.
@@ -50,6 +51,7 @@ pub struct RedriveAsk {
 
 /// What was found and done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Redriven {
     /// The queue.
     pub queue: String,
