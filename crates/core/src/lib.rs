@@ -10,6 +10,9 @@
 //!
 //! Nothing here speaks HTTP, handles a signal or reads a setting.
 
+#[cfg(all(feature = "next-field", not(debug_assertions)))]
+compile_error!("next-field is for the test of upgrades: no release has it");
+
 pub mod clock;
 pub mod doctor;
 pub mod error;

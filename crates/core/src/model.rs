@@ -16,6 +16,9 @@ pub use ticket::{Digest, Draft, Previous, Settled, Ticket};
 /// The layout of the keys that this version reads and writes; the first letters of every key say the same.
 pub const SCHEMA: u32 = 1;
 
+/// What the feature `next-field` adds to each new ticket, as a version to come might.
+pub const NEXT_FIELD: &[u8] = b"\0next\xff\r\n";
+
 /// Bytes that are not laid out as this version writes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: not laid out as expected")]

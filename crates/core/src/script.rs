@@ -121,7 +121,8 @@ impl<const K: usize, const H: usize, const W: usize> Script<K, H, W> {
     fn whole(&self) -> &(String, String) {
         self.whole.get_or_init(|| {
             let (flags, body) = self.source.split_once('\n').unwrap_or((self.source, ""));
-            let text = format!("{flags}\n{}{body}", SHARED.concat());
+            let next = if cfg!(feature = "next-field") { "-- of a version to come\n" } else { "" };
+            let text = format!("{flags}\n{}{next}{body}", SHARED.concat());
             let sha1 = sha1_hash(&text);
             (text, sha1)
         })

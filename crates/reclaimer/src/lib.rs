@@ -13,10 +13,16 @@ mod queues;
 mod reclaimer;
 mod upkeep;
 
-use holdfast_runtime::{BoxError, Services};
+use std::time::Duration;
+
+use holdfast_runtime::{BoxError, Health, Services};
+use tokio::time::sleep;
 
 pub use config::Config;
 pub use reclaimer::Reclaimer;
+
+/// The part of its health that says whether the queues are declared.
+const PART: &str = "queues";
 
 /// Opens Redis and the ops port, and starts the passes.
 pub async fn start(config: Config) -> Result<Services, BoxError> {
@@ -24,15 +30,29 @@ pub async fn start(config: Config) -> Result<Services, BoxError> {
     let redis = services.open_redis(&config.redis)?;
     services.open_ops(config.ops_listen).await?;
     declare(&mut services, &redis, &config);
-    spawn(&mut services, redis, config);
+    let (health, reclaimer) = (services.health().clone(), Reclaimer::new(redis, config));
+    services.spawn("reclaimer", |stop| async move {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = declared(&health) => {}
+        }
+        reclaimer.run(stop).await
+    });
     Ok(services)
 }
 
 fn declare(services: &mut Services, redis: &holdfast_core::Redis, config: &Config) {
-    let health = services.health().part("queues");
+    let health = services.health().part(PART);
     let declaring =
         holdfast_runtime::declare::Declaring::new(redis.clone(), &config.declared, health);
     services.spawn("declare", |stop| declaring.run(stop));
+}
+
+/// Nothing is touched before it is known that its keys are of a schema that this version knows.
+async fn declared(health: &Health) {
+    while health.reasons().contains_key(PART) {
+        sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// Starts the passes over a Redis that is open already.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_core::keys::ShardKeys;
-use holdfast_core::model::{QueueName, Session};
+use holdfast_core::model::{QueueName, SCHEMA, Session};
 use holdfast_core::redis::{Fault, ServerReport};
 use holdfast_core::script::{Policy, PolicyReply, QueuePolicy, Register, RegisterReply};
 use holdfast_core::{Redis, StoreError, metrics};
@@ -184,6 +184,9 @@ impl Declaring {
                 }
                 RegisterReply::Differs(registered) => {
                     let (queue, shards) = (queue.clone(), policy.shards);
+                    if let Some(schema) = newer_schema(&registered) {
+                        return Err(Round::Impossible(Undeclarable::Newer { queue, schema }));
+                    }
                     return Err(Round::Impossible(Undeclarable::Shards {
                         queue,
                         shards,
@@ -215,6 +218,12 @@ impl Declaring {
         }
         Ok(())
     }
+}
+
+/// The schema of a row of the registry, "shards schema", if a newer version wrote it.
+fn newer_schema(registered: &str) -> Option<u64> {
+    let (_, schema) = registered.split_once(' ')?;
+    schema.parse().ok().filter(|schema| *schema > u64::from(SCHEMA))
 }
 
 /// Ends when something changes that is to be told of a worker.

@@ -157,6 +157,9 @@ impl Draft {
         packed.put_bytes(0, 187 - packed.len());
         packed.put_u16(names.len() as u16);
         packed.put_slice(&names);
+        if cfg!(feature = "next-field") {
+            packed.put_slice(super::NEXT_FIELD);
+        }
         packed.into()
     }
 }
