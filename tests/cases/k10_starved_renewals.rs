@@ -6,10 +6,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use holdfast_testkit::Process;
+use holdfast_testkit::{Process, eventually};
+use tokio::time::sleep;
 
 use crate::fleet::{Role, SOON, Setup};
-use crate::pace::{alone, count};
+use crate::pace::{alone, beside_others, count};
 use crate::raw_gateway::Answer;
 use crate::{aftermath, stage};
 
@@ -83,4 +84,40 @@ async fn a_worker_without_a_core_of_its_own_keeps_its_leases() {
     assert!(all > 0.0, "nothing was renewed: nothing was tried");
     assert_eq!(in_time, all, "{} renewals were late by more than half of the lease", all - in_time);
     aftermath::of(&fleet, &ids, &[&worker, &reclaimer]).await;
+}
+
+/// All renewals, and those that were late by more than a second.
+async fn late(fleet: &crate::fleet::Fleet, worker: &Role) -> (f64, f64) {
+    let in_time = fleet.metric(worker, "holdfast_renew_lag_seconds_bucket", "le=\"1\"").await;
+    let all = fleet.metric(worker, "holdfast_renew_lag_seconds_count", "").await;
+    (all, all - in_time)
+}
+
+/// A worker that stood still for a while says how late its renewals were; as long as the lease runs, nothing else comes of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn renewals_that_come_late_are_told() {
+    let _shared = beside_others().await;
+    let setup = Setup { worker: stage::worker(4, Duration::from_secs(30)), ..Setup::default() };
+    let fleet = stage::fleet(setup).await;
+    let mut worker = fleet.worker_with(&[("HOLDFAST_WORKER_RENEW", "500ms")]);
+    fleet.gateway.hold(true);
+    let ids = stage::ids("k10", 1);
+    stage::submit_all(&fleet, &ids).await;
+    fleet.gateway.wait_for_arrivals(1, SOON).await.expect("dispatched");
+    eventually("it renews", SOON, async || {
+        if late(&fleet, &worker).await.0 >= 2.0 { Ok(()) } else { Err("not yet") }
+    })
+    .await;
+    assert_eq!(late(&fleet, &worker).await.1, 0.0, "late before it stood still");
+    worker.process.freeze();
+    // This long it stands still: more than what the alert takes for late.
+    sleep(Duration::from_secs(3)).await;
+    worker.process.wake();
+    eventually("a late renewal is told", SOON, async || {
+        if late(&fleet, &worker).await.1 >= 1.0 { Ok(()) } else { Err("not yet") }
+    })
+    .await;
+    fleet.gateway.hold(false);
+    assert_eq!(aftermath::of(&fleet, &ids, &[&worker]).await, ["answered"]);
+    assert_eq!(fleet.gateway.arrivals().len(), 1, "the request ran twice");
 }

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use holdfast_testkit::RedisServer;
+use holdfast_testkit::{RedisServer, eventually};
 use serde_json::Value;
 
 use crate::fleet::{Fleet, Role, SOON, Setup};
@@ -199,6 +199,55 @@ async fn a_date_of_retry_after_is_no_matter_of_the_workers_clock() {
         );
         drop(worker);
     }
+}
+
+/// A machine whose clocks run at a fifth: to it, the clock of Redis leaps ahead from one look to the next. Whoever would end
+/// something by that clock says so, and rests; all else goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_of_redis_that_leaps_is_told_and_ends_nothing() {
+    let _shared = beside_others().await;
+    let Some(skew) = Skew::found() else { return };
+    let reclaimer = "every = \"600ms\"".to_owned();
+    let worker = "lease = \"2s\"\nrenew = \"500ms\"".to_owned();
+    let more = "[queues.idle]\ntarget = \"http://127.0.0.1:1\"".to_owned();
+    let setup = Setup { reclaimer, worker, more, ..Setup::default() };
+    let fleet = Fleet::with(setup, RedisServer::start().await).await;
+    let slow = [("LD_PRELOAD", skew.library.as_str()), ("FAKETIME", "+0 x0.2")];
+    let reclaimer = fleet.role("reclaimer", env!("CARGO_BIN_EXE_it-reclaimer"), &slow);
+    fleet.ready(reclaimer.ops).await;
+    for name in ["expire", "sweep"] {
+        eventually(&format!("the leap is told by {name}"), SOON, async || {
+            let skips = fleet.metric(&reclaimer, "holdfast_clock_skips_total", name).await;
+            if skips > 0.0 { Ok(()) } else { Err("not yet") }
+        })
+        .await;
+    }
+    let told = reclaimer.process.output();
+    assert!(told.contains("the redis clock leapt ahead"), "{told}");
+    let waits = r#"{"id":"late","timeout":"1s","payload":{}}"#;
+    let answer = fleet.call("POST", "/v1/queues/idle/requests", waits.as_bytes()).await;
+    assert_eq!(answer.status, 202, "{}", answer.text());
+    // What a killed worker held comes back all the same.
+    fleet.gateway.hold(true);
+    let mut worker = fleet.worker_with(&[("HOLDFAST_WORKER_QUEUES", "q")]);
+    stage::submit_all(&fleet, &stage::ids("k99", 1)).await;
+    fleet.gateway.wait_for_arrivals(1, SOON).await.expect("dispatched");
+    worker.process.kill();
+    fleet.wait_for_count("pending", 1, SOON).await;
+    fleet.gateway.hold(false);
+    let _heir = fleet.worker_with(&[("HOLDFAST_WORKER_QUEUES", "q")]);
+    assert_eq!(fleet.result("k99-1").await.0, "answered");
+    // Its deadline has long passed, and a reclaimer with a right clock would have ended it.
+    let late = fleet.call("GET", "/v1/queues/idle/requests/late", b"").await;
+    let status: Value = serde_json::from_slice(&late.body).expect("a status");
+    assert_eq!(status["state"], "pending", "{status}");
+    let _right = fleet.reclaimer();
+    eventually("it is ended", SOON, async || {
+        let path = "/v1/queues/idle/requests/late";
+        let late = fleet.call("GET", path, b"").await;
+        if late.text().contains("deadline-exceeded") { Ok(()) } else { Err(late.text().to_owned()) }
+    })
+    .await;
 }
 
 /// The deadline that STATUS tells, in seconds.

@@ -16,7 +16,8 @@ use crate::rules;
 /// A minute of the rules is a second here: the longest is twenty.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// What no fleet on one machine can be made to do in a test; promtool tries these.
+/// What lasts too long, or needs another clock; promtool tries these. That their metrics move is seen with real processes:
+/// `tests/cases/k99_skewed_clocks.rs` has clocks that leap and differ, `k10_starved_renewals.rs` renewals that are late.
 const BY_PROMTOOL_ALONE: &[&str] =
     &["HoldfastClockLeapt", "HoldfastClockSkewed", "HoldfastRenewalsLate"];
 
