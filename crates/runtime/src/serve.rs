@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
@@ -41,9 +41,23 @@ pub struct BindError {
     source: io::Error,
 }
 
-/// Opens a listener.
+/// How many connections may wait until they are accepted; the kernel allows as many as `net.core.somaxconn`.
+///
+/// The usual 128 are full as soon as a few hundred callers connect at once. Who finds no place there believes to be
+/// connected, is not known here, and waits for seconds, or for ever if it sends nothing.
+const WAITING: u32 = 4096;
+
+/// Opens a listener. It needs a runtime of tokio around it.
 pub async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
-    TcpListener::bind(address).await.map_err(|source| BindError { address, source })
+    listen(address).map_err(|source| BindError { address, source })
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // The port of a process that has just ended is free for its successor.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(WAITING)
 }
 
 /// A listener, and the certificate that it shows; none: it speaks without TLS.

@@ -326,3 +326,21 @@ async fn http2_is_not_spoken() {
     let told = rest(&mut served.sent("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await).await;
     assert!(told.is_empty() || told.starts_with("HTTP/1.1 400"), "{told}");
 }
+
+/// Nobody accepts yet, as when hundreds call at the same moment.
+#[tokio::test]
+async fn hundreds_may_connect_at_once() {
+    let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let all = async {
+        let mut open = Vec::new();
+        for _ in 0..400 {
+            open.push(TcpStream::connect(address).await.unwrap());
+        }
+        open
+    };
+    let open = timeout(PATIENCE, all).await.expect("a place for each of them");
+    for _ in &open {
+        timeout(PATIENCE, listener.accept()).await.expect("each is known here").unwrap();
+    }
+}

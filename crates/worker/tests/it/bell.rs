@@ -38,11 +38,10 @@ async fn a_request_finds_a_claim_waiting_for_it() {
     let stage = Stage::set().await;
     let proxy = Proxy::start(stage.redis.port()).await;
     let worker = stage.worker_by(&proxy.url(), "", "").await;
-    let bells = proxy.count(command("BLPOP"));
     let mut found = false;
     // A wait that ends by itself between two lines of this test leaves none behind: hence three tries.
     for (tried, id) in (1..).zip(["a", "b", "c"]) {
-        at_bell(&stage, &bells).await;
+        at_bell(&stage, &proxy.count(command("BLPOP"))).await;
         // No claim that is sent from now on arrives.
         proxy.inject(Fault::HoldRequest, When::Each, claim());
         let spot = stage.submit(id, "{}").await;
