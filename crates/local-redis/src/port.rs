@@ -2,7 +2,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpStream};
+use std::time::Duration;
 
 /// Where ports are drawn from: below the range from which systems take the source ports of outgoing connections.
 ///
@@ -12,19 +13,23 @@ const FIRST: u16 = 10_000;
 const COUNT: u16 = 22_000;
 const TRIES: usize = 200;
 
+/// How long a system may take to say whether anybody listens.
+const SOON: Duration = Duration::from_secs(1);
+
 /// A loopback port that nobody listens on at this moment.
 ///
 /// Another process may take it before it is used: whoever listens on it must be ready to ask again.
 pub fn free_port() -> io::Result<u16> {
-    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
     for _ in 0..TRIES {
         let port = FIRST + random_below(COUNT);
-        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-            Ok(_) => return Ok(port),
-            Err(err) => last = err,
+        // Asked by a call, not by listening: a process that is being started just now would hold a copy of the
+        // listener for a moment, and keep from the port whoever it was found for.
+        match TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, port).into(), SOON) {
+            Err(err) if err.kind() == io::ErrorKind::ConnectionRefused => return Ok(port),
+            _ => {}
         }
     }
-    Err(last)
+    Err(io::ErrorKind::AddrInUse.into())
 }
 
 /// A number that differs from call to call and from process to process.
@@ -36,6 +41,8 @@ fn random_below(limit: u16) -> u16 {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]
