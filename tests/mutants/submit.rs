@@ -234,7 +234,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "submit",
         "submit.lua",
         "a repeat is told that its lane is over its limit",
-        "if kept and readable(kept) then",
-        "if kept and readable(kept) and not (#limits > 0 and limit_met(lane_in(draft), limits, #request)) then",
+        "  end\n  if whole then",
+        "  end\n  if whole and not (#limits > 0 and limit_met(lane_in(draft), limits, #request)) then",
     ).when(Slant::Tight),
 ];

@@ -19,7 +19,8 @@ ARGV rows of 4: key, ticket (sequence and submitted_at left 0), request, and wha
 
 Returns one answer a row, in the order of the rows
         {'accepted', ticket}        new, and as told in the ticket
-        {'known', home, ticket}     this very submission was accepted before; here is where it is
+        {'known', home, ticket}     this very submission was accepted before; here is where it is. A ticket that is in no home
+                                    is no request: the id is free
         {'reused', home, ticket}    other bytes live under this id; nothing of these was taken
         {'full', limit}             the queue holds 'requests' or 'bytes' up to its limit; nothing was written
         {'over', limit}             the lane has 'requests' or 'bytes' up to its limit, or used its 'rate' up; nothing was written
@@ -101,15 +102,19 @@ for at = 2, #ARGV, 4 do
   local key, draft, request, limits = unpack(ARGV, at, at + 3)
   local kept = tickets[key]
   local deadline, start = struct.unpack('>I8I8', draft, 51)
-  if kept and readable(kept) then
-    local handle = handle_in(kept, key)
-    local home, score = 'pending', '0'
-    if new[key] then
-      home = struct.unpack('>I8', kept, 59) > now and 'delayed' or 'pending'
-      twice[#twice + 1] = {#answers + 1, new[key]}
-    else
-      home, score = home_of(keys, handle, kept)
+  local whole, handle, home, score = kept and readable(kept), nil, 'pending', '0'
+  if whole and new[key] then
+    home = struct.unpack('>I8', kept, 59) > now and 'delayed' or 'pending'
+    twice[#twice + 1] = {#answers + 1, new[key]}
+  elseif whole then
+    handle = handle_in(kept, key)
+    home, score = home_of(keys, handle, kept)
+    if home == 'nowhere' then
+      -- Left by a call that was stopped in its midst, for want of a right, say: whoever repeats it now must be kept.
+      kept, whole = nil, false
     end
+  end
+  if whole then
     if (home == 'finished' or home == 'dead') and tonumber(score) < now + guard then
       -- Also for other bytes: a late copy of this call must meet the record, or what is refused now would run after all.
       put(kept_on[home], digits(now + guard), handle)

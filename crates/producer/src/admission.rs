@@ -8,7 +8,7 @@ use holdfast_core::keys::ShardKeys;
 use holdfast_core::model::{Digest, Generation, Home, Key};
 use holdfast_core::redis::{Missing, Trouble};
 use holdfast_core::script::{
-    FullOf, LimitOf, Policy, QueuePolicy, Read, Submission, Submit, SubmitReply,
+    Found, FullOf, LimitOf, Policy, QueuePolicy, Read, Submission, Submit, SubmitReply,
 };
 use holdfast_runtime::traces::Span;
 use tokio::sync::OwnedSemaphorePermit;
@@ -204,7 +204,8 @@ impl Admission {
         };
         let told = group.into_iter().zip(kept.answer).map(|(job, found)| {
             let told = match found {
-                None => not_kept(),
+                // What is in no home is no request: `submit` will take it in.
+                None | Some(Found { home: None, .. }) => not_kept(),
                 Some(found) if found.ticket.digest == job.item.digest => {
                     known(&job.item, Seen::from(found))
                 }

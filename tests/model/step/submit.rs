@@ -14,7 +14,8 @@ impl State {
         let before = self.meta.seq;
         let mut reply = Reply::default();
         for item in items {
-            let answer = match self.tickets.get(&item.id).cloned() {
+            let kept = self.tickets.get(&item.id).cloned();
+            let answer = match kept.filter(|kept| self.is_somewhere(item, kept)) {
                 Some(kept) => self.meet(item, kept, now + guard),
                 None => self.take_in(item, now),
             };
@@ -24,6 +25,12 @@ impl State {
             self.ring();
         }
         reply
+    }
+
+    /// A whole ticket in no home is no request; one that can't be read may be any.
+    fn is_somewhere(&self, item: &Item, kept: &Paper) -> bool {
+        let Paper::Whole(kept) = kept else { return true };
+        self.homes.contains_key(&kept.handle(item.id))
     }
 
     /// A generation of this id is kept: the same bytes are told where it is, others are refused.

@@ -1,12 +1,13 @@
 //! 4: nothing is lost.
 
 use holdfast_core::{
-    model::{Handle, Outcome, Session},
-    script::SettleReply,
+    error::Refusal,
+    model::{Handle, Home, Outcome, Session},
+    script::{SettleReply, SubmitReply},
 };
 use holdfast_testkit::eventually;
 
-use crate::fixture::{FAR, Item, LIMIT, Shard, fence, handles, retry};
+use crate::fixture::{FAR, Item, LIMIT, Shard, ack, fence, handles, retry};
 
 /// One request in each live home, and nobody who would work on it. All but the first are late soon.
 async fn abandoned(shard: &Shard) -> (Handle, Vec<Handle>) {
@@ -159,4 +160,25 @@ async fn a_damaged_ticket_ends_its_own_request_and_holds_up_no_other() {
     assert_eq!(handles(&claimed.leases), [b]);
     assert_eq!(claimed.ended.len(), 1, "{:?}", claimed.ended);
     assert_eq!(claimed.ended[0].0, a);
+}
+
+/// The ticket is written by then, and the request is in no home: a repeat that was told "known" would never run.
+#[tokio::test]
+async fn a_submit_that_a_missing_right_stopped_half_way_is_taken_in_by_its_repeat() {
+    let shard = Shard::start().await;
+    let item = Item::new("a");
+    shard.tell(&[&"ACL", &"SETUSER", &"default", &"-zadd"]).await;
+    let stopped = shard.submit(std::slice::from_ref(&item)).await.unwrap_err();
+    assert_eq!(stopped.refusal(), Some(Refusal::Denied));
+    assert!(stopped.may_have_run());
+    let left = shard.tell(&[&"HLEN", &shard.keys.ticket]).await;
+    assert_eq!(left.int(), Some(1), "it was stopped too early to show anything");
+    shard.tell(&[&"ACL", &"SETUSER", &"default", &"+zadd"]).await;
+
+    let again = item.again();
+    let handle = shard.accept(&again).await;
+    let fence = shard.lease(handle).await;
+    assert_eq!(shard.settle(fence, handle, ack("done")).await, SettleReply::Done);
+    assert!(matches!(shard.submit_one(&item).await, SubmitReply::Known(Some(Home::Finished), _)));
+    shard.assert_whole().await;
 }
