@@ -13,10 +13,7 @@ mod queues;
 mod reclaimer;
 mod upkeep;
 
-use std::time::Duration;
-
-use holdfast_runtime::{BoxError, Health, Services};
-use tokio::time::sleep;
+use holdfast_runtime::{BoxError, Services};
 
 pub use config::Config;
 pub use reclaimer::Reclaimer;
@@ -30,14 +27,7 @@ pub async fn start(config: Config) -> Result<Services, BoxError> {
     let redis = services.open_redis(&config.redis)?;
     services.open_ops(config.ops_listen).await?;
     declare(&mut services, &redis, &config);
-    let (health, reclaimer) = (services.health().clone(), Reclaimer::new(redis, config));
-    services.spawn("reclaimer", |stop| async move {
-        tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            () = declared(&health) => {}
-        }
-        reclaimer.run(stop).await
-    });
+    spawn(&mut services, redis, config);
     Ok(services)
 }
 
@@ -48,15 +38,15 @@ fn declare(services: &mut Services, redis: &holdfast_core::Redis, config: &Confi
     services.spawn("declare", |stop| declaring.run(stop));
 }
 
-/// Nothing is touched before it is known that its keys are of a schema that this version knows.
-async fn declared(health: &Health) {
-    while health.reasons().contains_key(PART) {
-        sleep(Duration::from_millis(10)).await;
-    }
-}
-
-/// Starts the passes over a Redis that is open already.
+/// Starts the passes over a Redis that is open already, once its queues are declared.
 pub fn spawn(services: &mut Services, redis: holdfast_core::Redis, config: Config) {
-    let reclaimer = Reclaimer::new(redis, config);
-    services.spawn("reclaimer", |stop| reclaimer.run(stop));
+    let (health, reclaimer) = (services.health().clone(), Reclaimer::new(redis, config));
+    services.spawn("reclaimer", |stop| async move {
+        // Nothing is touched before it is known that its keys are of a schema that this version knows.
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = health.until_ready(PART) => {}
+        }
+        reclaimer.run(stop).await
+    });
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::watch;
+
 /// The health of a process. Clones are the same value.
 #[derive(Clone, Default)]
 pub struct Health(Arc<Inner>);
@@ -12,6 +14,8 @@ pub struct Health(Arc<Inner>);
 struct Inner {
     draining: AtomicBool,
     parts: Mutex<BTreeMap<&'static str, Part>>,
+    /// Told when the owner of a part has said how it is.
+    said: watch::Sender<()>,
 }
 
 enum Part {
@@ -35,6 +39,23 @@ impl Health {
         probe: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) {
         self.parts().insert(name, Part::Asked(Arc::new(probe)));
+    }
+
+    /// Returns once the owner of a part has said that it works, or if there is no such part.
+    pub async fn until_ready(&self, name: &str) {
+        let mut said = self.0.said.subscribe();
+        let waits = || matches!(self.parts().get(name), Some(Part::Told(Err(_))));
+        while waits() {
+            // The sender lives as long as `self`.
+            if said.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn say(&self, name: &'static str, how: Result<(), String>) {
+        self.parts().insert(name, Part::Told(how));
+        self.0.said.send_replace(());
     }
 
     /// From now on nothing new is taken.
@@ -85,18 +106,41 @@ pub struct HealthPart {
 impl HealthPart {
     /// It works.
     pub fn ready(&self) {
-        self.health.parts().insert(self.name, Part::Told(Ok(())));
+        self.health.say(self.name, Ok(()));
     }
 
     /// It does not; the reason is shown to whoever asks, so it holds no secret.
     pub fn not_ready(&self, reason: impl Into<String>) {
-        self.health.parts().insert(self.name, Part::Told(Err(reason.into())));
+        self.health.say(self.name, Err(reason.into()));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+    use std::pin::pin;
+
+    use tokio::select;
+
     use super::*;
+
+    #[tokio::test]
+    async fn who_waits_for_a_part_goes_on_when_it_works() {
+        let health = Health::default();
+        health.until_ready("none").await;
+        let redis = health.part("redis");
+        let other = health.part("other");
+        let mut waiting = pin!(health.until_ready("redis"));
+        let mut is_over = async || {
+            select! { biased; () = waiting.as_mut() => true, () = ready(()) => false }
+        };
+        assert!(!is_over().await);
+        redis.not_ready("no answer");
+        other.ready();
+        assert!(!is_over().await);
+        redis.ready();
+        assert!(is_over().await);
+    }
 
     #[test]
     fn a_part_is_not_ready_until_it_says_so() {

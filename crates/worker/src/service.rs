@@ -7,8 +7,7 @@ use holdfast_core::Redis;
 use holdfast_core::model::QueueName;
 use holdfast_runtime::declare::Declaring;
 use holdfast_runtime::settings::{GRACE, GRACE_RESERVE};
-use holdfast_runtime::{BoxError, Health, Services};
-use tokio::time::sleep;
+use holdfast_runtime::{BoxError, Services};
 
 use crate::cancels::Cancels;
 use crate::claimer::Claimer;
@@ -72,20 +71,14 @@ pub fn spawn(services: &mut Services, redis: Redis, config: Config) -> Result<()
     services.spawn("cancels", |stop| cancels.run(stop));
     services.spawn("files", |stop| files::run(queues, stop));
     services.spawn("worker", |stop| async move {
+        // Nothing is claimed before the server has been looked at and the scripts know the queues' policy.
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            () = declared(&health) => {}
+            () = health.until_ready(PART) => {}
         }
         worker.run(stop).await
     });
     Ok(())
-}
-
-/// Nothing is claimed before the server has been looked at and the scripts know the queues' policy.
-async fn declared(health: &Health) {
-    while health.reasons().contains_key(PART) {
-        sleep(Duration::from_millis(10)).await;
-    }
 }
 
 /// What the grace period leaves after the drain for handing back, with time to go.
