@@ -4,7 +4,7 @@
 
 use holdfast_core::script;
 use holdfast_testkit::proxy::evalsha;
-use holdfast_testkit::{Fault, Proxy, RedisServer, When};
+use holdfast_testkit::{Fault, When};
 use serde_json::Value;
 
 use crate::fleet::{Fleet, Setup};
@@ -80,19 +80,8 @@ async fn a_bad_item_refuses_itself_and_what_is_there_is_told_so() {
 async fn a_batch_whose_reply_is_lost_in_the_middle_is_taken_once() {
     let _shared = beside_others().await;
     for fault in [Fault::LoseReply, Fault::HoldRequest] {
-        let redis = RedisServer::start().await;
-        // A server that does not know a script yet would lose its "no such script", and run nothing.
-        for script in script::all() {
-            redis.command(&["SCRIPT", "LOAD", &script.text]).await;
-        }
+        let (fleet, proxy) = Fleet::behind_proxy().await;
         let submit = script::all().into_iter().find(|it| it.name == "submit").expect("a script");
-        let proxy = Proxy::start(redis.port()).await;
-        let setup = Setup {
-            redis_url: Some(proxy.url()),
-            redis: "command_timeout = \"1s\"".to_owned(),
-            ..Setup::default()
-        };
-        let fleet = Fleet::with(setup, redis).await;
         let lost = proxy.inject(fault, When::Nth(3), evalsha(&submit.sha1));
         let ids = stage::ids("k32", 1000);
         let told = stage::batch(&fleet, &lines(&ids, 0)).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use holdfast_core::script;
 use holdfast_testkit::proxy::evalsha;
 use holdfast_testkit::stand_in::Rule;
-use holdfast_testkit::{Fault, Proxy, RedisServer, When};
+use holdfast_testkit::{Fault, When};
 use rand::RngExt;
 use serde_json::Value;
 
@@ -81,14 +81,7 @@ async fn one_of_cancel_and_answer_wins_and_nothing_stays_in_between() {
 async fn a_cancel_that_failed_half_way_can_be_said_again() {
     let _shared = beside_others().await;
     for fault in [Fault::LoseReply, Fault::HoldRequest] {
-        let redis = RedisServer::start().await;
-        let proxy = Proxy::start(redis.port()).await;
-        let setup = Setup {
-            redis_url: Some(proxy.url()),
-            redis: "command_timeout = \"1s\"".to_owned(),
-            ..Setup::default()
-        };
-        let fleet = Fleet::with(setup, redis).await;
+        let (fleet, proxy) = Fleet::behind_proxy().await;
         let (worker, reclaimer) = (fleet.worker(), fleet.reclaimer());
         fleet.gateway.hold(true);
         let ids = stage::ids("half", 1);

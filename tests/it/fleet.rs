@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
+use holdfast_core::script;
 use holdfast_testkit::http::Answer;
 use holdfast_testkit::stand_in::{Arrival, Options};
-use holdfast_testkit::{Http, Process, RedisServer, StandIn, eventually, free_port};
+use holdfast_testkit::{Http, Process, Proxy, RedisServer, StandIn, eventually, free_port};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -73,6 +74,21 @@ pub(crate) struct Role {
 }
 
 impl Fleet {
+    /// Over a Redis behind a proxy, which knows all scripts: otherwise a reply that is lost might be its "no such script".
+    pub(crate) async fn behind_proxy() -> (Self, Proxy) {
+        let redis = RedisServer::start().await;
+        for script in script::all() {
+            redis.command(&["SCRIPT", "LOAD", &script.text]).await;
+        }
+        let proxy = Proxy::start(redis.port()).await;
+        let setup = Setup {
+            redis_url: Some(proxy.url()),
+            redis: "command_timeout = \"1s\"".to_owned(),
+            ..Setup::default()
+        };
+        (Self::with(setup, redis).await, proxy)
+    }
+
     /// Redis, stand-in and a producer that is ready.
     pub(crate) async fn start() -> Self {
         Self::with(Setup::default(), RedisServer::start().await).await

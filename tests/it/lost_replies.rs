@@ -5,9 +5,9 @@ use std::time::Duration;
 use holdfast_core::script;
 use holdfast_testkit::proxy::evalsha;
 use holdfast_testkit::stand_in::Rule;
-use holdfast_testkit::{Fault, Proxy, RedisServer, When, eventually};
+use holdfast_testkit::{Fault, Proxy, When, eventually};
 
-use crate::fleet::{Fleet, SOON, Setup};
+use crate::fleet::{Fleet, SOON};
 
 fn sha1(name: &str) -> String {
     script::all().into_iter().find(|script| script.name == name).expect("a script").sha1
@@ -19,18 +19,7 @@ async fn fleet_with(
     fault: Fault,
     count: usize,
 ) -> (Fleet, Proxy, holdfast_testkit::proxy::Injected) {
-    let redis = RedisServer::start().await;
-    // A server that does not know a script yet would lose its "no such script", and run nothing.
-    for script in script::all() {
-        redis.command(&["SCRIPT", "LOAD", &script.text]).await;
-    }
-    let proxy = Proxy::start(redis.port()).await;
-    let setup = Setup {
-        redis_url: Some(proxy.url()),
-        redis: "command_timeout = \"1s\"".to_owned(),
-        ..Setup::default()
-    };
-    let fleet = Fleet::with(setup, redis).await;
+    let (fleet, proxy) = Fleet::behind_proxy().await;
     let injected = proxy.inject(fault, When::First(count), evalsha(&sha1(name)));
     (fleet, proxy, injected)
 }

@@ -38,8 +38,7 @@ where
     H: Handler<T, Arc<App>>,
     T: 'static,
 {
-    let router = on(MethodFilter::GET, handler);
-    OfMethod { method: Method::GET, router, operation }
+    of((Method::GET, MethodFilter::GET), handler, operation)
 }
 
 /// `POST`.
@@ -48,8 +47,7 @@ where
     H: Handler<T, Arc<App>>,
     T: 'static,
 {
-    let router = on(MethodFilter::POST, handler);
-    OfMethod { method: Method::POST, router, operation }
+    of((Method::POST, MethodFilter::POST), handler, operation)
 }
 
 /// `DELETE`.
@@ -58,8 +56,7 @@ where
     H: Handler<T, Arc<App>>,
     T: 'static,
 {
-    let router = on(MethodFilter::DELETE, handler);
-    OfMethod { method: Method::DELETE, router, operation }
+    of((Method::DELETE, MethodFilter::DELETE), handler, operation)
 }
 
 /// `PUT`.
@@ -68,8 +65,15 @@ where
     H: Handler<T, Arc<App>>,
     T: 'static,
 {
-    let router = on(MethodFilter::PUT, handler);
-    OfMethod { method: Method::PUT, router, operation }
+    of((Method::PUT, MethodFilter::PUT), handler, operation)
+}
+
+fn of<H, T>((method, filter): (Method, MethodFilter), handler: H, operation: Operation) -> OfMethod
+where
+    H: Handler<T, Arc<App>>,
+    T: 'static,
+{
+    OfMethod { method, router: on(filter, handler), operation }
 }
 
 /// Routes and their entries.
