@@ -6,7 +6,7 @@ pub(crate) const SCRIPTS: [&str; 17] = [
     "submit", "claim", "renew", "settle", "cancel", "redrive", "reclaim", "promote", "expire",
     "sweep", "read", "policy", "overrule", "register", "ring", "depth", "audit",
 ];
-const LIBS: [&str; 5] = ["ticket", "home", "ending", "upkeep", "beat"];
+const LIBS: [&str; 6] = ["ticket", "home", "ending", "upkeep", "beat", "rights"];
 
 /// The texts as they lie in the core's folder, by file name.
 #[derive(Clone)]

@@ -17,4 +17,5 @@ mod outage;
 mod records;
 mod repeats;
 mod retention;
+mod rights;
 mod types;

@@ -40,6 +40,7 @@ for at = 1, #ARGV do
   end
 end
 
+allowed('HINCRBY', 'HSET', 'ZADD', 'HDEL', 'ZREM')
 local now = clock()
 local found, batch, answers, tickets, told = tickets_of(keys.ticket, ARGV), endings(now), {}, {}, {}
 local removed, done = {pending = {}, suspects = {}, delayed = {}}, {}

@@ -50,6 +50,7 @@ if not call or not free or free < 0 or free > 256 or not lease or lease <= 0 or 
   return redis.error_reply('BADARG claim: a fence of 32 hex digits, 0 to 256 slots, a lease above 0 ms, a byte budget, a time, a limit')
 end
 
+allowed('ZADD', 'ZREM', 'HINCRBY', 'HSET', 'HDEL', 'DEL', 'RPUSH')
 local now = clock()
 local may_expire = now <= trusted_until
 local session = fence:sub(1, 16)

@@ -27,6 +27,7 @@ local limit = tonumber(ARGV[1])
 if not limit or limit < 1 or limit > 128 then
   return redis.error_reply('BADARG expire: 1 to 128')
 end
+allowed('HINCRBY', 'HSET', 'ZADD', 'HDEL', 'ZREM')
 local now, answers = clock(), {}
 local batch = endings(now)
 local _, ended = expire_heads(keys, now, batch, limit)

@@ -23,6 +23,7 @@ if (field ~= 'paused' and field ~= 'limit') or (mode ~= 'decide' and mode ~= 'ta
   or (value ~= '' and not tonumber(value)) or (total ~= '' and not tonumber(total)) then
   return redis.error_reply('BADARG overrule: paused or limit, decide or take, a version, a value, a total')
 end
+allowed('HSET', 'HDEL', 'RPUSH')
 local kept = redis.call('HMGET', meta, field, field .. '_version', field .. '_total')
 local held, said = tonumber(kept[2]) or 0, kept[1] or ''
 local goal = mode == 'decide' and version + 1 or version

@@ -22,6 +22,7 @@ local meta, bell, schema, write = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2] =
 if not schema or #ARGV % 2 ~= 0 then
   return redis.error_reply('BADARG policy: a schema, 1 or 0, then rows of 2')
 end
+allowed('HSET', 'HDEL', 'RPUSH')
 local kept = redis.call('HMGET', meta, 'schema', 'policy_version')
 local version = tonumber(kept[2]) or 0
 if kept[1] and tonumber(kept[1]) > schema then

@@ -29,6 +29,7 @@ for at = 2, #ARGV, 2 do
   end
 end
 
+allowed('ZADD', 'ZREM', 'RPUSH')
 local now, answers, rings = clock(), {}, false
 if #ARGV == 1 then
   local moved = promote_due(keys, now, due_of(keys, now, limit))

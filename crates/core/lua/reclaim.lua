@@ -47,6 +47,7 @@ for at = 2, #ARGV do
   end
 end
 
+allowed('HINCRBY', 'HSET', 'ZADD', 'HDEL', 'ZREM', 'RPUSH')
 local now = clock()
 local answers, members, expiry, ahead = {}, {}, {}, {}
 local beat, pardon, longest = {}, 0, 0

@@ -41,6 +41,7 @@ for at = 1, #ARGV, 3 do
   handles[#handles + 1] = ARGV[at]
 end
 
+allowed('HINCRBY', 'HSET', 'ZADD', 'ZREM', 'HDEL', 'RPUSH')
 local now = clock()
 local found, answers, moved, lanes, bytes = tickets_of(keys.ticket, handles), {}, false, {}, 0
 local capacity = tonumber((redis.call('HGET', keys.meta, 'capacity')))

@@ -20,6 +20,7 @@ local registry, kind, name, value, age = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ton
 if (kind ~= 'queue' and kind ~= 'worker') or name == '' or not age then
   return redis.error_reply('BADARG register: queue or worker, a name, a value, an age')
 end
+allowed('HSET', 'HDEL')
 local now = clock()
 if kind == 'queue' then
   local kept = redis.call('HGET', registry, name)

@@ -31,6 +31,7 @@ for at = 2, #ARGV, 2 do
   handles[#handles + 1] = ARGV[at + 1]
 end
 
+allowed('HSET', 'ZADD')
 local now = clock()
 local beat = watch_beat(meta, now)
 local tickets, answers, till = tickets_of(ticket_key, handles), {}, {}

@@ -54,6 +54,7 @@ for at = 1, #ARGV, 6 do
   handles[#handles + 1] = ARGV[at + 1]
 end
 
+allowed('HINCRBY', 'HSET', 'ZADD', 'HDEL', 'ZREM', 'RPUSH')
 local now = clock()
 local found, batch, answers, settled = tickets_of(keys.ticket, handles), endings(now), {}, {}
 local owners, tickets, pending, suspects, delayed, soonest = {}, {}, {}, {}, {}, nil

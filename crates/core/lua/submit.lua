@@ -53,6 +53,7 @@ for at = 2, #ARGV, 4 do
   names[#names + 1] = ARGV[at]
 end
 
+allowed('HINCRBY', 'HSET', 'ZADD', 'HDEL', 'RPUSH')
 local now = clock()
 local tickets = {}
 if #names > 0 then

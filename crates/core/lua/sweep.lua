@@ -30,6 +30,7 @@ if not limit or limit < 1 or limit > 128 or not age or age <= 0 then
   return redis.error_reply('BADARG sweep: 1 to 128, and an age above 0 ms')
 end
 
+allowed('HDEL', 'ZREM', 'HINCRBY')
 local now, answers, bytes, lanes = clock(), {}, 0, {}
 -- Read or written after the first write: another type under one of these must fail the call before it.
 redis.call('ZCARD', keys.dead)

@@ -77,12 +77,13 @@ fn is_unknown<T>(answer: &Result<T, CallError>) -> bool {
 }
 
 /// What every script may use, put behind its flag line.
-const SHARED: [&str; 5] = [
+const SHARED: [&str; 6] = [
     include_str!("../lua/lib/ticket.lua"),
     include_str!("../lua/lib/home.lua"),
     include_str!("../lua/lib/ending.lua"),
     include_str!("../lua/lib/upkeep.lua"),
     include_str!("../lua/lib/beat.lua"),
+    include_str!("../lua/lib/rights.lua"),
 ];
 
 /// A Lua script that takes `K` keys, `H` head arguments and rows of `W`.

@@ -21,7 +21,7 @@ const DEADLINE: usize = 50;
 const LAPSES: usize = 82;
 
 /// Each call that is tried: its script, and in which way it is called.
-const CALLS: [&str; 31] = [
+pub(super) const CALLS: [&str; 31] = [
     "submit",
     "submit new",
     "submit known",
@@ -56,9 +56,9 @@ const CALLS: [&str; 31] = [
 ];
 
 /// A shard in which each script has something to do in every way there is.
-struct World {
-    shard: Shard,
-    memory: Memory,
+pub(super) struct World {
+    pub(super) shard: Shard,
+    pub(super) memory: Memory,
     /// Ended: a repeat moves the end of their retention.
     ended: Vec<Item>,
     new: Vec<Item>,
@@ -75,7 +75,7 @@ struct World {
 }
 
 impl World {
-    async fn make() -> Self {
+    pub(super) async fn make() -> Self {
         let shard = Shard::with(|policy| {
             policy.retention = Duration::from_secs(300);
             policy.dead_retention = policy.retention;
@@ -159,7 +159,7 @@ impl World {
     }
 
     /// Makes one of the calls.
-    async fn call(&self, call: &str) -> Result<(), StoreError> {
+    pub(super) async fn call(&self, call: &str) -> Result<(), StoreError> {
         let (redis, shard) = (&self.shard.redis, &self.shard.keys);
         let settles = self.settles();
         match call {
