@@ -156,11 +156,17 @@ pub(crate) struct Api {
 impl Api {
     /// Starts one, and waits until it is ready.
     pub(crate) async fn start(fleet: &Fleet) -> Self {
+        let api = Self::begin(fleet);
+        fleet.ready(api.role.ops).await;
+        api
+    }
+
+    /// Starts one.
+    pub(crate) fn begin(fleet: &Fleet) -> Self {
         let port = free_port();
         let listen = format!("127.0.0.1:{port}");
         let environment = [("HOLDFAST_PRODUCER_LISTEN", listen.as_str())];
         let role = fleet.role("producer", env!("CARGO_BIN_EXE_it-producer"), &environment);
-        fleet.ready(role.ops).await;
         Self { role, port }
     }
 

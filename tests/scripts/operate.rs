@@ -4,6 +4,7 @@
 mod dead;
 mod doctor;
 mod overrule;
+mod rights;
 mod single;
 mod why;
 

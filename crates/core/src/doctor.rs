@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Redis, StoreError, operate::Queue};
 
-pub use rights::Role;
+pub use crate::rights::Role;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

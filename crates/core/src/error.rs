@@ -113,6 +113,12 @@ impl StoreError {
         })
     }
 
+    /// Whether the user is known and lacks a right.
+    pub(crate) fn lacks_right(&self) -> bool {
+        let Self::Refused { source, .. } = self else { return false };
+        is_denied(source) && !matches!(first_word(source), "NOAUTH" | "WRONGPASS")
+    }
+
     /// The command that the user may not run, in small letters, where Redis denies one and says which.
     pub fn denied_command(&self) -> Option<&str> {
         let Self::Refused { source, .. } = self else { return None };
@@ -220,7 +226,9 @@ mod tests {
         }
         assert_eq!(refused("ERR no such thing").refusal(), Some(Refusal::Other));
         let denied = Error::new(ErrorKind::Auth, "NOAUTH Authentication required.");
-        assert_eq!(StoreError::new("settle", denied).refusal(), Some(Refusal::Denied));
+        let denied = StoreError::new("settle", denied);
+        assert_eq!(denied.refusal(), Some(Refusal::Denied));
+        assert!(!denied.lacks_right() && refused("NOPERM of a key").lacks_right());
     }
 
     #[test]

@@ -29,6 +29,9 @@ pub const WORKERS: &str = "hf1:workers";
 // The prefix names the schema: keys of another one are not ours.
 const _: () = assert!(SCHEMA == 1);
 
+/// How each key and channel of ours begins.
+pub(crate) const OURS: &str = "hf1:";
+
 /// The keys of one shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardKeys {
@@ -103,6 +106,30 @@ impl ShardKeys {
             lanes_aside: key("lanes_aside"),
             lanes_due: key("lanes_due"),
         }
+    }
+
+    /// The key or channel of this name: what stands behind the hash tag.
+    pub(crate) fn named(&self, name: &str) -> Option<&str> {
+        let all = [
+            &self.pending,
+            &self.suspects,
+            &self.delayed,
+            &self.leased,
+            &self.finished,
+            &self.dead,
+            &self.request,
+            &self.ticket,
+            &self.result,
+            &self.answer,
+            &self.sessions,
+            &self.meta,
+            &self.lanes,
+            &self.bell,
+            &self.ended,
+            &self.cancel,
+        ];
+        let is_it = |key: &&&String| key.rsplit_once(':').is_some_and(|(_, last)| last == name);
+        all.iter().find(is_it).map(|key| key.as_str())
     }
 
     /// The keys of all `shards` shards of a queue.

@@ -6,7 +6,8 @@
 //! 2. [`keys`]: where it lies.
 //! 3. [`script`]: every move between homes, each a Lua file with a typed call.
 //! 4. [`redis`]: the client below, which never sends a call twice.
-//! 5. [`inspect`] and [`operate`]: what people see, and what operators do; [`doctor`] looks whether all is well.
+//! 5. [`inspect`] and [`operate`]: what people see, and what operators do; [`doctor`] looks whether all is well, and
+//!    [`rights`] whether users may do what their roles do.
 //!
 //! Nothing here speaks HTTP, handles a signal or reads a setting.
 
@@ -23,6 +24,7 @@ pub mod model;
 pub mod operate;
 mod plain;
 pub mod redis;
+pub mod rights;
 pub mod script;
 
 pub use error::{Chain, StoreError};

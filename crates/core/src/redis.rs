@@ -17,10 +17,16 @@ use fred::{
     clients::Client,
     error::Error,
     interfaces::{ClientLike, EventInterface},
-    types::{ClusterHash, CustomCommand, Value},
+    types::{ClusterHash, CustomCommand, Value, config::Server},
     util::redis_keyslot,
 };
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::{
+    sync::{
+        Semaphore,
+        broadcast::{self, error::RecvError},
+    },
+    time::timeout,
+};
 use tokio_util::sync::CancellationToken;
 
 pub use bell::Bell;
@@ -31,7 +37,7 @@ pub use server::{Fault, ServerKind, ServerReport};
 pub use status::Trouble;
 pub use subscriber::{Message, Subscriber};
 
-use crate::{StoreError, metrics, script};
+use crate::{StoreError, metrics, rights::Role, script};
 use status::Status;
 
 /// How many calls may wait for Redis at once. More are refused at once: a queue in memory would outlive its callers.
@@ -92,7 +98,18 @@ impl Redis {
         self.status.trouble()
     }
 
-    /// The commands that scripts were denied, in small letters, as far as Redis says which; empty also where it does not.
+    /// Keeps what the user lacks for a role; nothing: that it may do all.
+    pub(crate) fn note_lacking(&self, role: Role, rights: &[String]) {
+        self.status.lacks(role, rights);
+    }
+
+    /// A listener that is told when a connection is there, after the first or again: another server may have answered it,
+    /// with other users.
+    pub fn connections(&self) -> Connections {
+        Connections(self.client.reconnect_rx())
+    }
+
+    /// What the user may not do, as ACL rules name it, as far as it is known; empty also where Redis does not say which.
     pub fn denied_commands(&self) -> Vec<String> {
         self.status.denied_commands()
     }
@@ -135,6 +152,19 @@ impl Redis {
         let answer = self.client.custom_raw_value(command, words).await;
         self.status.note(answer.as_ref().err(), script.as_deref());
         answer.map_err(CallError::Redis)
+    }
+}
+
+/// News of connections.
+pub struct Connections(broadcast::Receiver<Server>);
+
+impl Connections {
+    /// Returns when there is a new one; several at once are told as one. May be dropped and called again.
+    pub async fn next(&mut self) {
+        match self.0.recv().await {
+            Ok(_) | Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => std::future::pending().await,
+        }
     }
 }
 

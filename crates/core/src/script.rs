@@ -9,6 +9,7 @@ mod claim;
 mod commands;
 mod depth;
 mod expire;
+mod may;
 mod overrule;
 mod policy;
 mod promote;
@@ -34,9 +35,10 @@ use fred::{types::Value, util::sha1_hash};
 pub use audit::{Audit, Kept, Paper};
 pub use cancel::{Cancel, CancelReply};
 pub use claim::{AtBell, Claim, ClaimReply, Claimed, Lease};
-pub(crate) use commands::commands;
+pub(crate) use commands::{commands, key_names};
 pub use depth::{Depth, DepthReply};
 pub use expire::Expire;
+pub(crate) use may::{May, Words, may};
 pub use overrule::{Override, Overrule, OverruleMode, OverruleReply};
 pub use policy::{Policy, PolicyReply, QueuePolicy};
 pub use promote::{Promote, PromoteReply};
@@ -69,7 +71,7 @@ pub const MAX_BYTES: usize = 1 << 20;
 pub(crate) const RUN: &str = "EVALSHA";
 
 /// The same with the whole text, which nobody can have made the server forget.
-const RUN_TEXT: &str = "EVAL";
+pub(crate) const RUN_TEXT: &str = "EVAL";
 
 /// Whether the server does not know the script: then nothing ran.
 fn is_unknown<T>(answer: &Result<T, CallError>) -> bool {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use holdfast_core::keys::ShardKeys;
 use holdfast_core::model::QueueName;
 use holdfast_core::redis::{Level, OpenError, Subscriber};
+use holdfast_core::rights::Role;
 use holdfast_core::script::{MAX_BYTES, MAX_ITEMS, QueuePolicy};
 use holdfast_core::{Redis, metrics};
 use holdfast_runtime::declare::Declaring;
@@ -72,7 +73,7 @@ pub async fn spawn(
     let operators = serve::bind(config.operator_listen).await?;
     let addresses = Addresses { api: listener.local_addr()?, operators: operators.local_addr()? };
     let health = services.health().part("queues");
-    let declaring = Declaring::new(redis.clone(), &config.queues, health);
+    let declaring = Declaring::new(Role::Producer, redis.clone(), &config.queues, health);
     let traces = services.open_traces(&config.traces, "holdfast-producer", None);
     let around = Around { declare_again: declaring.again(), traces, stop: services.stop() };
     let Assembled { app, loops } = assemble(redis, &config, around)?;

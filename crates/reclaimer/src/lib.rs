@@ -13,6 +13,8 @@ mod queues;
 mod reclaimer;
 mod upkeep;
 
+use holdfast_core::rights::Role;
+use holdfast_runtime::declare::Declaring;
 use holdfast_runtime::{BoxError, Services};
 
 pub use config::Config;
@@ -33,8 +35,7 @@ pub async fn start(config: Config) -> Result<Services, BoxError> {
 
 fn declare(services: &mut Services, redis: &holdfast_core::Redis, config: &Config) {
     let health = services.health().part(PART);
-    let declaring =
-        holdfast_runtime::declare::Declaring::new(redis.clone(), &config.declared, health);
+    let declaring = Declaring::new(Role::Reclaimer, redis.clone(), &config.declared, health);
     services.spawn("declare", |stop| declaring.run(stop));
 }
 

@@ -1,5 +1,6 @@
-//! Telling Redis what the settings say: the server is checked, queues are registered, their policy is
-//! written into each shard. Then, once a minute, looking whether it is still so.
+//! Telling Redis what the settings say: the server and our user's rights are checked, queues are
+//! registered, their policy is written into each shard. Then, once a minute and with each new
+//! connection, looking whether it is still so.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -9,7 +10,8 @@ use std::time::Duration;
 
 use holdfast_core::keys::ShardKeys;
 use holdfast_core::model::{QueueName, SCHEMA, Session};
-use holdfast_core::redis::{Fault, ServerReport};
+use holdfast_core::redis::{Connections, Fault, ServerReport};
+use holdfast_core::rights::{self, Lacking, Role, Served};
 use holdfast_core::script::{Policy, PolicyReply, QueuePolicy, Register, RegisterReply};
 use holdfast_core::{Redis, StoreError, metrics};
 use tokio::sync::{Notify, watch};
@@ -59,7 +61,9 @@ pub enum Undeclarable {
 
 /// What a process declares.
 pub struct Declaring {
+    role: Role,
     redis: Redis,
+    connections: Connections,
     queues: BTreeMap<QueueName, QueuePolicy>,
     worker: Option<(Session, watch::Receiver<String>)>,
     health: HealthPart,
@@ -67,6 +71,8 @@ pub struct Declaring {
     versions: BTreeMap<String, u64>,
     told_time: Option<ToldTime>,
     faults: Vec<&'static str>,
+    served: Vec<Served>,
+    lacking: Lacking,
 }
 
 /// Who wants to know what time it is by the clock of Redis, in ms, and how long that answer took.
@@ -74,6 +80,8 @@ type ToldTime = Box<dyn Fn(u64, Duration) + Send + Sync>;
 
 enum Round {
     Failed(StoreError),
+    /// Our user lacks a right; which one is told.
+    Denied,
     Impossible(Undeclarable),
 }
 
@@ -84,16 +92,35 @@ impl From<StoreError> for Round {
 }
 
 impl Declaring {
-    /// Declares these queues; `health` is ready once that has succeeded.
+    /// Declares these queues for a role; `health` is ready once that has succeeded.
     pub fn new(
+        role: Role,
         redis: Redis,
         queues: &BTreeMap<QueueName, QueueSettings>,
         health: HealthPart,
     ) -> Self {
+        let served = queues.iter().flat_map(|(name, queue)| {
+            let level = queue.level();
+            let shards = ShardKeys::all(name, queue.policy().shards.get()).into_iter();
+            shards.map(move |shard| Served { shard, level })
+        });
+        let served = served.collect();
         let queues = queues.iter().map(|(name, queue)| (name.clone(), queue.policy())).collect();
         let (again, versions) = (Arc::new(Notify::new()), BTreeMap::new());
-        let (told_time, faults) = (None, Vec::new());
-        Self { redis, queues, worker: None, health, again, versions, told_time, faults }
+        Self {
+            role,
+            connections: redis.connections(),
+            redis,
+            queues,
+            worker: None,
+            health,
+            again,
+            versions,
+            told_time: None,
+            faults: Vec::new(),
+            served,
+            lacking: Lacking::default(),
+        }
     }
 
     /// Shows a worker as well: its session, and what is to be told of it, also when it changes.
@@ -127,11 +154,13 @@ impl Declaring {
                     EVERY
                 }
                 Err(Round::Impossible(why)) => return Err(why),
-                Err(Round::Failed(err)) => {
+                Err(failed) => {
                     if first {
                         self.health.not_ready("queues are not declared yet");
                     }
-                    warn!(error = %Chain(&err), "queues not declared");
+                    if let Round::Failed(err) = failed {
+                        warn!(error = %Chain(&err), "queues not declared");
+                    }
                     AGAIN
                 }
             };
@@ -147,13 +176,16 @@ impl Declaring {
         }
     }
 
-    /// Waits for the next round, or until somebody asks for one, and tells meanwhile how the worker changes.
+    /// Waits for the next round, for a new connection or until somebody asks for a round, and tells
+    /// meanwhile how the worker changes.
     async fn between(&mut self, due: Instant) {
         loop {
             tokio::select! {
                 () = self.again.notified() => return,
+                // Another server may answer there, with users of its own.
+                () = self.connections.next() => return,
                 () = sleep_until(due) => return,
-                () = changed(&mut self.worker) => {}
+                () = changed(&mut self.worker), if self.lacking.needed.is_empty() => {}
             }
             if let Err(err) = self.show_worker().await {
                 debug!(error = %Chain(&err), "what changed of this worker is told by the next round");
@@ -173,6 +205,9 @@ impl Declaring {
 
     async fn round(&mut self, first: bool) -> Result<(), Round> {
         self.check_server(first).await?;
+        // Whoever has just answered is looked at now; what comes later is news.
+        self.connections = self.redis.connections();
+        self.check_rights().await?;
         for (queue, policy) in &self.queues {
             let (row, asked) = (Register::Queue(queue, policy.shards), Instant::now());
             match row.run(&self.redis).await? {
@@ -217,6 +252,37 @@ impl Declaring {
             }
         }
         Ok(())
+    }
+
+    /// With half of its rights a role would do half of its work: it says what lacks, and asks again.
+    async fn check_rights(&mut self) -> Result<(), Round> {
+        let lacking = rights::lacking(&self.redis, self.role, &self.served).await?;
+        let (role, news) = (self.role.word(), lacking != self.lacking);
+        let (needed, useful) = (lacking.needed.join(" "), lacking.useful.join(" "));
+        self.lacking = lacking;
+        if news && !useful.is_empty() {
+            warn!(
+                role,
+                rights = useful,
+                "the user of redis lacks rights that this role can do without: without spublish and ssubscribe \
+                    ends and cancels are seen by polling, without info nothing is known of the server, and \
+                    without the others no answer is fsynced or replicated"
+            );
+        }
+        if needed.is_empty() {
+            if news {
+                info!(role, "the user of redis has every right that is needed");
+            }
+            return Ok(());
+        }
+        if news {
+            error!(
+                role,
+                rights = needed,
+                "the user of redis lacks rights that this role needs: nothing is done until they are granted"
+            );
+        }
+        Err(Round::Denied)
     }
 }
 

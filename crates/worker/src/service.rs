@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use holdfast_core::Redis;
 use holdfast_core::model::QueueName;
+use holdfast_core::rights::Role;
 use holdfast_runtime::declare::Declaring;
 use holdfast_runtime::settings::{GRACE, GRACE_RESERVE};
 use holdfast_runtime::{BoxError, Services};
@@ -52,7 +53,8 @@ pub fn spawn(services: &mut Services, redis: Redis, config: Config) -> Result<()
     let shares: Vec<Share> = config.queues.iter().map(|queue| queue.share).collect();
     let slots = shares.iter().map(|share| share.slots).sum();
     let (shown, told) = Shown::new(&config.name, slots, names);
-    let declaring = Declaring::new(redis, &config.declared, services.health().part(PART))
+    let part = services.health().part(PART);
+    let declaring = Declaring::new(Role::Worker, redis, &config.declared, part)
         .with_worker(claimer.session(), told);
     let worker = Worker {
         store,

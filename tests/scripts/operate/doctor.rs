@@ -251,7 +251,7 @@ async fn a_server_that_is_not_fit_is_told() {
 }
 
 /// A connection as a user of its own.
-async fn as_user(shard: &Shard, name: &str, rights: &[&str]) -> Redis {
+pub(super) async fn as_user(shard: &Shard, name: &str, rights: &[&str]) -> Redis {
     let password = format!(">{name}");
     let mut words: Vec<&dyn AsRef<[u8]>> = vec![&"ACL", &"SETUSER", &name, &"on", &password];
     words.extend(rights.iter().map(|it| it as &dyn AsRef<[u8]>));
@@ -285,7 +285,7 @@ async fn what_a_roles_user_may_not_do_is_told_by_the_command() {
 }
 
 /// A server that knows every command there is.
-async fn recent() -> Shard {
+pub(super) async fn recent() -> Shard {
     let server = RedisServer::recent(|_| {}).await;
     let shard = Shard::on(server, |_| {}).await;
     Register::Queue(&shard.keys.queue, shard.policy.shards).run(&shard.redis).await.unwrap();
@@ -308,7 +308,7 @@ async fn what_a_higher_durability_takes_is_told_apart_and_is_no_fault() {
         assert_eq!(denied(&report, "durability-rights"), [(place, lacks)]);
         assert_eq!(denied(&report, "command-denied"), []);
     }
-    // Who may not ask finds it out without a name for its connection, and without waiting.
+    // Its own rights anybody may ask for.
     let rights = ["~hf1:*", "&hf1:*", "+@all", "-acl", "-client|getname", "-waitaof"];
     let user = as_user(&shard, "u", &rights).await;
     let lacks = ["client|getname (fsynced, replicated)", "waitaof (fsynced)"].map(str::to_owned);
@@ -318,7 +318,7 @@ async fn what_a_higher_durability_takes_is_told_apart_and_is_no_fault() {
 }
 
 #[tokio::test]
-async fn a_user_that_may_not_ask_tries_and_changes_nothing() {
+async fn a_user_that_may_not_look_at_rights_is_told_its_own_and_nothing_is_changed() {
     let shard = well().await;
     one_in_each_home(&shard).await;
     let rights = ["~hf1:*", "&hf1:*", "+@all", "-acl", "-hincrby", "-zrem"];

@@ -121,6 +121,14 @@ impl Level {
         }
     }
 
+    /// Its word, as settings say it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Fsynced => "fsynced",
+            Self::Replicated(_) => "replicated",
+        }
+    }
+
     /// The command that waits for it, and its words.
     fn wait(self, limit: Duration) -> (&'static str, Vec<Value>) {
         let limit = limit.as_millis().to_string();

@@ -9,7 +9,7 @@ use std::{
 use fred::error::Error;
 use tracing::{info, warn};
 
-use crate::{StoreError, error::Refusal, metrics};
+use crate::{StoreError, error::Refusal, metrics, rights::Role};
 
 /// Why Redis cannot be used now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,14 @@ struct State {
     seen: bool,
     /// The scripts that lack a right, when that was last told, and the command where Redis named it: until the same script gets through.
     denied: BTreeMap<String, (Instant, Option<String>)>,
+    /// What the user lacks for each role, as it was last asked for.
+    lacking: BTreeMap<Role, Vec<String>>,
+}
+
+impl State {
+    fn is_denied(&self) -> bool {
+        !self.denied.is_empty() || !self.lacking.is_empty()
+    }
 }
 
 /// The last word on Redis.
@@ -59,11 +67,12 @@ impl Status {
         if state.seen { state.trouble } else { Some(Trouble::Unreachable) }
     }
 
-    /// The commands that scripts were denied and that Redis named, as far as no such script has got through since.
+    /// What was found lacking, and the commands that scripts were denied and that Redis named, as far as no such script has
+    /// got through since.
     pub(super) fn denied_commands(&self) -> Vec<String> {
         let state = self.lock();
-        let mut all: Vec<_> =
-            state.denied.values().filter_map(|(_, command)| command.clone()).collect();
+        let denied = state.denied.values().filter_map(|(_, command)| command.as_ref());
+        let mut all: Vec<_> = state.lacking.values().flatten().chain(denied).cloned().collect();
         all.sort_unstable();
         all.dedup();
         all
@@ -72,7 +81,10 @@ impl Status {
     /// The connection came or went. A fresh one is believed until a call says otherwise.
     pub(super) fn connected(&self, connected: bool) {
         // Rights may be others by now.
-        self.lock().denied.clear();
+        let mut state = self.lock();
+        state.denied.clear();
+        state.lacking.clear();
+        drop(state);
         self.set((!connected).then_some(Trouble::Unreachable));
     }
 
@@ -100,6 +112,27 @@ impl Status {
         self.set(trouble);
     }
 
+    /// The user was asked about, and lacks these for a role.
+    pub(super) fn lacks(&self, role: Role, rights: &[String]) {
+        let mut state = self.lock();
+        match rights {
+            [] => drop(state.lacking.remove(&role)),
+            rights => drop(state.lacking.insert(role, rights.to_vec())),
+        }
+        if state.lacking.is_empty() {
+            // Whatever was denied before is granted by now.
+            state.denied.clear();
+        }
+        let (is_denied, was) = (state.is_denied(), state.trouble);
+        drop(state);
+        // Whoever could ask has reached a server.
+        match was {
+            _ if is_denied => self.set(Some(Trouble::Denied)),
+            Some(Trouble::Denied) => self.set(None),
+            _ => {}
+        }
+    }
+
     /// Keeps who is denied. Whether anybody still is: another call that goes well proves nothing about the right that lacks.
     fn note_denied(&self, error: Option<&StoreError>, script: Option<&str>) -> bool {
         let mut state = self.lock();
@@ -112,7 +145,7 @@ impl Status {
             _ => {}
         }
         state.denied.retain(|_, (since, _)| since.elapsed() < DENIED);
-        !state.denied.is_empty()
+        state.is_denied()
     }
 
     fn set(&self, trouble: Option<Trouble>) {
@@ -178,6 +211,27 @@ mod tests {
         status.note(Some(&Error::new(ErrorKind::Unknown, "NOPERM said the server")), None);
         status.note(None, None);
         assert_eq!(status.trouble(), None);
+    }
+
+    #[test]
+    fn what_a_role_lacks_is_named_until_it_is_asked_again() {
+        let status = Status::default();
+        status.note(None, SCRIPT);
+        let rights = ["zadd", "~hf1:queues"].map(str::to_owned);
+        status.lacks(Role::Worker, &rights);
+        status.lacks(Role::Producer, &rights[..1]);
+        assert_eq!(status.denied_commands(), rights);
+        status.note(None, SCRIPT);
+        assert_eq!(status.trouble(), Some(Trouble::Denied), "what gets through proves nothing");
+        status.lacks(Role::Worker, &[]);
+        assert_eq!(status.denied_commands(), ["zadd"]);
+        let text = "NOPERM no permissions to run the 'zadd' command".to_owned();
+        status.note(Some(&Error::new(ErrorKind::Unknown, text)), SCRIPT);
+        status.lacks(Role::Producer, &[]);
+        assert_eq!(status.trouble(), None, "nobody has to send the script again");
+        status.lacks(Role::Worker, &rights);
+        status.connected(true);
+        assert_eq!(status.denied_commands(), [""; 0], "another server may answer");
     }
 
     #[test]

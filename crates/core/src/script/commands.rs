@@ -21,6 +21,14 @@ pub(crate) fn commands(name: &str) -> BTreeSet<String> {
     found
 }
 
+/// The names of the keys and channels that a script's header lists: `KEYS[1] pending`. Of two, the first.
+pub(crate) fn key_names(name: &str) -> Vec<&'static str> {
+    let own = all().into_iter().find(|script| script.name == name).map(|script| script.source);
+    let header = own.and_then(|source| source.split("\n]]").next()).unwrap_or_default();
+    let lines = header.lines().filter(|line| line.starts_with("KEYS["));
+    lines.filter_map(|line| line.split_whitespace().nth(1)).collect()
+}
+
 /// The shared functions, by name.
 fn functions() -> BTreeMap<&'static str, &'static str> {
     const BEGIN: &str = "\nlocal function ";
