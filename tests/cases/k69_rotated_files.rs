@@ -178,7 +178,7 @@ async fn files_that_are_swapped_are_in_use_within_a_minute() {
     stale(&fleet, &worker, 1.0).await;
     submit(&fleet, "torn").await;
     is_answered(&fleet, "torn", A_MINUTE).await;
-    let told = "client_key_file: must hold the key of client_cert_file";
+    let told = "client_key_file must hold the key of client_cert_file";
     assert!(worker.process.output().contains(told));
 
     gateway.becomes(NEW_GATEWAY);

@@ -14,6 +14,7 @@ mod drain;
 mod early;
 mod ends;
 mod examples;
+mod files;
 mod fleet;
 mod frozen;
 mod hung;

@@ -227,8 +227,7 @@ fn address(flag: &str, text: &str) -> Result<String, Failure> {
 
 fn bearer(file: &SecretFile) -> Result<HeaderValue, Failure> {
     let place = || format!("--key-file {}", file.path().display());
-    let key =
-        file.read().map_err(|err| Failure::Input { place: place(), rule: err.to_string() })?;
+    let key = file.read().map_err(|err| Failure::Input { place: place(), rule: err.rule() })?;
     authorization(key.expose(), place)
 }
 

@@ -256,6 +256,10 @@ pub(crate) struct CheckArgs {
     /// The settings file. Without one, the defaults under the environment are checked.
     #[arg(long, value_name = "PATH", env = "HOLDFAST_CONFIG", hide_env_values = true)]
     pub(crate) config: Option<PathBuf>,
+    /// Leave alone the files that settings name (keys, passwords, credentials, certificates): where they are not on this
+    /// host.
+    #[arg(long)]
+    pub(crate) no_files: bool,
 }
 
 /// An address, which may hold a password: shown by nobody but whoever knows how.

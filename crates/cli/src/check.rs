@@ -9,13 +9,14 @@ use crate::output::Output;
 /// Checks the settings and prints them as they are in force, secrets hidden.
 pub(crate) fn run(args: &CheckArgs, output: &mut Output) -> Result<(), Failure> {
     let settings = frame::load(args.config.as_deref(), &Environment::of_process());
-    let settings = settings.and_then(for_every_role).map_err(Failure::Settings)?;
+    let settings = settings.and_then(|it| for_every_role(it, !args.no_files));
+    let settings = settings.map_err(Failure::Settings)?;
     output.text(&settings.show())
 }
 
-/// What one role alone insists on.
-fn for_every_role(settings: Settings) -> Result<Settings, Problems> {
-    let mut problems = Problems::default();
+/// What one role alone insists on, and the files that they open if those are here.
+fn for_every_role(settings: Settings, files: bool) -> Result<Settings, Problems> {
+    let mut problems = if files { settings.files() } else { Problems::default() };
     if settings.queues.is_empty() {
         let rule = "must declare a queue: without one neither producer nor worker starts";
         problems.refuse("queues", rule);
@@ -28,7 +29,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str) -> Result<Settings, Problems> {
-        Settings::load(text, &Environment::default()).and_then(for_every_role)
+        Settings::load(text, &Environment::default()).and_then(|it| for_every_role(it, true))
     }
 
     #[test]

@@ -74,7 +74,7 @@ fn settings(args: &RedisArgs) -> Result<RedisSettings, Problems> {
         }
         (None, path) => {
             let settings = frame::load(path.as_deref(), &Environment::of_process())?;
-            Ok(settings.redis)
+            settings.redis_files().or(settings.redis)
         }
     }
 }

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use holdfast_core::model::{QueueName, TenantName};
 use holdfast_core::script::LaneLimits;
-use holdfast_runtime::reread::Unusable;
+use holdfast_runtime::keys;
 use holdfast_runtime::serve::Tls;
 use holdfast_runtime::settings::{
-    HttpLimits, ProducerSettings, QueueSettings, RedisSettings, TenantSettings, TracesSettings,
+    HttpLimits, QueueSettings, RedisSettings, TenantSettings, TracesSettings,
 };
 use holdfast_runtime::{Problems, Settings};
 
-use crate::who::{self, Keys};
+use crate::who::Keys;
 
 /// What the producer takes of the settings.
 #[derive(Clone, Debug)]
@@ -46,16 +46,18 @@ pub struct Config {
 impl Config {
     /// Takes the producer's part of settings that were checked as a whole.
     pub fn read(settings: &Settings) -> Result<Self, Problems> {
-        let mut problems = Problems::default();
+        let mut problems = settings.redis_files();
+        problems.extend(settings.producer_files());
         let some = !settings.queues.is_empty();
         problems.check(some, "queues", "none", "must declare at least one queue");
         let producer = &settings.producer;
-        let keys = producer.keys_file.as_deref().map(who::open);
+        problems.or(())?;
+        let unusable = |err| settings.problems("producer", [err]);
+        let keys = producer.keys_file.as_deref().map(keys::open).transpose().map_err(unusable)?;
         let tls = producer.tls_cert_file.as_deref().zip(producer.tls_key_file.as_deref());
-        let tls = tls.map(|(certificate, key)| Tls::open(certificate, key));
-        let keys = usable(keys, producer, &mut problems);
-        let tls = usable(tls, producer, &mut problems);
-        problems.or(Self {
+        let tls = tls.map(|(certificate, key)| Tls::open(certificate, key)).transpose();
+        let tls = tls.map_err(unusable)?;
+        Ok(Self {
             redis: settings.redis.clone(),
             listen: settings.producer.listen,
             ops_listen: settings.producer.ops_listen,
@@ -63,7 +65,7 @@ impl Config {
             wait_max: settings.producer.wait_max,
             limits: settings.producer.limits.clone(),
             tls,
-            keys,
+            keys: keys.map(Arc::new),
             tenants: settings.tenants.iter().map(|(name, it)| (name.clone(), limits(it))).collect(),
             traces: settings.traces.clone(),
             queues: settings.queues.clone(),
@@ -75,24 +77,4 @@ impl Config {
 fn limits(settings: &TenantSettings) -> LaneLimits {
     let TenantSettings { queued, bytes, submits_per_second } = *settings;
     LaneLimits { requests: queued, bytes, rate: submits_per_second }
-}
-
-/// What was opened; else the fault of its file is noted as one of the setting that names it.
-fn usable<T>(
-    opened: Option<Result<T, Unusable>>,
-    settings: &ProducerSettings,
-    problems: &mut Problems,
-) -> Option<T> {
-    let Unusable { setting, rule } = match opened? {
-        Ok(it) => return Some(it),
-        Err(err) => err,
-    };
-    let path = match setting {
-        "tls_cert_file" => &settings.tls_cert_file,
-        "tls_key_file" => &settings.tls_key_file,
-        _ => &settings.keys_file,
-    };
-    let path = path.as_deref().map_or_else(String::new, |path| path.display().to_string());
-    problems.check(false, &format!("producer.{setting}"), path, &rule);
-    None
 }

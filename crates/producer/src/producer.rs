@@ -11,6 +11,7 @@ use holdfast_core::rights::Role;
 use holdfast_core::script::{MAX_BYTES, MAX_ITEMS, QueuePolicy};
 use holdfast_core::{Redis, metrics};
 use holdfast_runtime::declare::Declaring;
+use holdfast_runtime::keys;
 use holdfast_runtime::serve::{self, Listening};
 use holdfast_runtime::settings::{GRACE, GRACE_RESERVE, HttpLimits, QueueSettings};
 use holdfast_runtime::{BoxError, Services, Traces};
@@ -27,7 +28,7 @@ use crate::ended::Ended;
 use crate::holders::Holders;
 use crate::lookup::Lookup;
 use crate::who::Who;
-use crate::{Config, api, durable, operate, wait, who};
+use crate::{Config, api, durable, operate, wait};
 
 /// What all bodies in the process may take together, in bytes, unless one alone may take more.
 const BODIES: usize = 256 << 20;
@@ -83,7 +84,7 @@ pub async fn spawn(
     services.spawn("declaring", |stop| declaring.run(stop));
     match config.keys {
         Some(keys) => services.spawn("keys", |stop| keys.watch(stop)),
-        None => metrics::file_stale(who::SETTING, false),
+        None => metrics::file_stale(keys::SETTING, false),
     }
     let router = operate::router(Arc::clone(&app));
     // From this host alone nobody listens in, and no certificate is made out to the loopback address.

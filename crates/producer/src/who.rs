@@ -6,13 +6,12 @@
 mod caller;
 mod guard;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use holdfast_core::model::TenantName;
 use holdfast_runtime::keys::{KeyFile, Scopes};
-use holdfast_runtime::reread::{Reread, Unusable};
+use holdfast_runtime::reread::Reread;
 
 pub(crate) use caller::Caller;
 pub(crate) use guard::{Door, guard, of_method};
@@ -20,24 +19,11 @@ pub(crate) use guard::{Door, guard, of_method};
 use crate::app::Clock;
 use crate::problem::Problem;
 
-/// The setting that names the file.
-pub(crate) const SETTING: &str = "keys_file";
-
 /// Whom all callers are, as long as there are no keys.
 const ANYBODY: &str = "default";
 
 /// Callers' keys, as they are now.
 pub(crate) type Keys = Reread<KeyFile>;
-
-/// Opens the file of keys.
-pub(crate) fn open(path: &Path) -> Result<Arc<Keys>, Unusable> {
-    let make = |contents: &[Vec<u8>]| {
-        let content = contents.first().map_or(&[][..], Vec::as_slice);
-        let rule = |faults| format!("must hold callers' keys: {faults}");
-        KeyFile::read(content).map_err(|faults| Unusable::new(SETTING, rule(faults)))
-    };
-    Reread::open(vec![(SETTING, path.to_owned())], make).map(Arc::new)
-}
 
 /// Tells who a caller is.
 #[derive(Clone, Debug)]

@@ -28,7 +28,7 @@ pub struct Config {
 impl Config {
     /// Takes its part of the settings, which are checked.
     pub fn read(settings: &Settings) -> Result<Self, Problems> {
-        Ok(Self {
+        settings.redis_files().or(Self {
             redis: settings.redis.clone(),
             ops_listen: settings.reclaimer.ops_listen,
             every: settings.reclaimer.every,

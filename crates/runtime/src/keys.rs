@@ -5,7 +5,7 @@ mod key;
 mod line;
 mod scope;
 
-pub use file::{KeyFile, KeyFileError, LineFault};
+pub use file::{KeyFile, KeyFileError, LineFault, SETTING, open};
 pub use key::{Key, KeyHash};
 pub use line::KeyLine;
 pub use scope::{Scope, Scopes, UnknownScope};

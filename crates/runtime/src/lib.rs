@@ -1,10 +1,12 @@
 //! What makes a library a process: settings, logs, health, metrics, signals, drain.
 //!
 //! Reading order: [`settings`], then [`frame`] with [`Services`] and [`Health`], then [`serve`],
-//! on which both the API and the ops port stand; [`keys`]
-//! and [`reread`] for files that change while a process runs; [`traces`] for what a collector is told.
+//! on which both the API and the ops port stand; [`keys`],
+//! [`credentials`] and [`reread`] for files that change while a process runs; [`traces`] for what a collector is told.
 
+pub mod credentials;
 pub mod declare;
+mod files;
 pub mod frame;
 mod health;
 pub mod keys;

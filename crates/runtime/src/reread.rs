@@ -140,7 +140,8 @@ fn read_all(files: &[(&'static str, PathBuf)]) -> Result<Vec<Vec<u8>>, Unusable>
     files.iter().map(|(setting, path)| read(setting, path)).collect()
 }
 
-fn read(setting: &'static str, path: &Path) -> Result<Vec<u8>, Unusable> {
+/// The content of a file.
+pub(crate) fn read(setting: &'static str, path: &Path) -> Result<Vec<u8>, Unusable> {
     let mut content = Vec::new();
     let read = File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut content));
     match read {

@@ -29,6 +29,7 @@ use std::collections::BTreeMap;
 
 use holdfast_core::model::{QueueName, TenantName};
 
+use crate::reread::Unusable;
 use section::Shown;
 use source::Source;
 
@@ -114,6 +115,22 @@ impl Settings {
         let section = self.shown.iter().find(|shown| shown.path == section);
         let field = section.and_then(|shown| shown.fields.iter().find(|it| it.name == field));
         field.is_some_and(|field| field.given)
+    }
+
+    /// What is wrong with files of a section, told as faults of the fields that name them.
+    pub fn problems(&self, section: &str, found: impl IntoIterator<Item = Unusable>) -> Problems {
+        let mut problems = Problems::default();
+        let shown = self.shown.iter().find(|shown| shown.path == section);
+        for Unusable { setting, rule } in found {
+            problems.push(match shown {
+                Some(shown) => shown.fault(setting, &rule),
+                None => {
+                    let field = format!("{section}.{setting}");
+                    Problem { field, value: None, variable: None, rule }
+                }
+            });
+        }
+        problems
     }
 
     /// The settings as they are in force, as a file would hold them, secrets hidden.

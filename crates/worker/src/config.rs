@@ -10,7 +10,7 @@ use holdfast_runtime::settings::{
 };
 use holdfast_runtime::{Problems, Settings};
 
-use crate::gateway::{Files, Http, Target};
+use crate::gateway::{Http, Target};
 use crate::queue::QueueConfig;
 use crate::slots::Share;
 
@@ -38,11 +38,12 @@ pub struct Config {
 impl Config {
     /// Takes what a worker needs from the checked settings.
     pub fn read(settings: &Settings) -> Result<Self, Problems> {
-        let mut problems = Problems::default();
+        let mut problems = settings.redis_files();
         let WorkerSettings { ops_listen, concurrency, lease, renew, drain, queues, name } =
             settings.worker.clone();
         let serves = |name: &QueueName| queues.as_ref().is_none_or(|only| only.contains(name));
         let served = settings.queues.iter().filter(|(name, _)| serves(name));
+        served.clone().for_each(|(name, _)| problems.extend(settings.target_files(name)));
         let queue = |(name, queue)| self::queue(name, queue, concurrency, &mut problems);
         let queues: Vec<_> = served.filter_map(queue).collect();
         if settings.queues.is_empty() {
@@ -86,7 +87,7 @@ fn queue(
     problems.check(answer_limit.is_ok(), &at("answer_limit"), "(a size)", "is too large");
     let target = Target {
         base: base.ok()?,
-        files: files(settings),
+        credentials: settings.credentials.clone(),
         http: http(settings.http),
         connect_timeout: settings.times.connect_timeout,
         stall_timeout: settings.times.stall_timeout,
@@ -102,16 +103,6 @@ fn queue(
         max_attempts: max_attempts.ok()?,
         share: Share { slots: settings.concurrency.unwrap_or(slots), breaker: settings.breaker },
     })
-}
-
-fn files(settings: &QueueSettings) -> Files {
-    let credentials = &settings.credentials;
-    let client = credentials.client_cert_file.clone().zip(credentials.client_key_file.clone());
-    Files {
-        credential: credentials.credential_file.as_ref().map(|file| file.path().to_owned()),
-        ca: credentials.ca_file.clone(),
-        client,
-    }
 }
 
 fn http(version: HttpVersion) -> Http {

@@ -5,13 +5,12 @@
 //! request to another connection only while none of it was written.) Dropping a call's future
 //! closes its connection, so that the gateway sees that nobody waits any more.
 //!
-//! Layout: `secrets` (files), `connector` (TCP and TLS), `stall` (silence half-way), `answer`
+//! Layout: `connector` (TCP and TLS), `stall` (silence half-way), `answer`
 //! (the way back), `faults` (the client's errors, sorted).
 
 mod answer;
 mod connector;
 mod faults;
-mod secrets;
 mod stall;
 
 #[cfg(test)]
@@ -25,6 +24,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use holdfast_runtime::credentials::{self, Material};
+use holdfast_runtime::reread::{Reread, Unusable};
+use holdfast_runtime::settings::Credentials;
 use http_body::{Body, Frame, SizeHint};
 use hyper::header::{
     AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT,
@@ -34,13 +36,12 @@ use hyper::{Method, Request, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::RootCertStore;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 pub(crate) use self::answer::{Answer, Reply};
 use self::connector::Connector;
-use self::secrets::Secrets;
-pub(crate) use self::secrets::{FileError, Files};
 use crate::classify::Fault;
 
 /// How long a connection is kept unused: below the 5 s after which common servers close it, since
@@ -64,7 +65,7 @@ pub(crate) struct Target {
     /// Scheme, host, and what stands before every path.
     pub(crate) base: Uri,
     /// Credential and TLS material.
-    pub(crate) files: Files,
+    pub(crate) credentials: Credentials,
     /// Version of HTTP.
     pub(crate) http: Http,
     /// For TCP and TLS together.
@@ -112,23 +113,23 @@ impl Sent {
 /// The client of one target.
 pub(crate) struct Gateway {
     client: Client<Connector, Outgoing>,
-    secrets: Arc<Secrets>,
+    material: Arc<Reread<Material>>,
     target: Target,
 }
 
 impl Gateway {
     /// Reads the target's files; connects to nothing yet.
-    pub(crate) fn open(target: Target) -> Result<Self, FileError> {
-        let tls = target.base.scheme() == Some(&Scheme::HTTPS);
+    pub(crate) fn open(target: Target) -> Result<Self, Unusable> {
         let alpn: &[&[u8]] = match target.http {
             Http::Auto => &[b"h2", b"http/1.1"],
             Http::One => &[b"http/1.1"],
             Http::Two => &[b"h2"],
         };
         let alpn = alpn.iter().map(|name| name.to_vec()).collect();
-        let secrets = Arc::new(Secrets::open(target.files.clone(), tls, alpn)?);
+        let material = credentials::open(&target.credentials, roots(&target)?, alpn)?;
+        let material = Arc::new(material);
         let stall = (target.http != Http::Two).then_some(target.stall_timeout);
-        let connector = Connector::new(Arc::clone(&secrets), target.connect_timeout, stall);
+        let connector = Connector::new(Arc::clone(&material), target.connect_timeout, stall);
         let head_limit = u32::try_from(answer::HEAD_LIMIT).unwrap_or(u32::MAX);
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
@@ -138,7 +139,7 @@ impl Gateway {
             .http2_max_header_list_size(head_limit)
             .http2_only(target.http == Http::Two)
             .build(connector);
-        Ok(Self { client, secrets, target })
+        Ok(Self { client, material, target })
     }
 
     /// The address of `path` (it starts with a slash, and may have a query) under the target. None,
@@ -157,8 +158,8 @@ impl Gateway {
     }
 
     /// Reads credential and TLS files again; true if they changed. Blocks on the file system.
-    pub(crate) fn reread(&self) -> Result<bool, FileError> {
-        self.secrets.reread()
+    pub(crate) fn reread(&self) -> Result<bool, Unusable> {
+        self.material.look()
     }
 
     /// Sends a request and takes the answer, whatever its status.
@@ -196,7 +197,7 @@ impl Gateway {
         headers.entry(USER_AGENT).or_insert(agent);
         headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
         // A caller never speaks with a credential of its own.
-        match &self.secrets.current().authorization {
+        match &self.material.current().authorization {
             Some(authorization) => headers.insert(AUTHORIZATION, authorization.clone()),
             None => headers.remove(AUTHORIZATION),
         };
@@ -206,6 +207,20 @@ impl Gateway {
         *request.headers_mut() = headers;
         request
     }
+}
+
+/// Whom a target is trusted by beside its own `ca_file`: where it has none, by the system's certificates.
+fn roots(target: &Target) -> Result<RootCertStore, Unusable> {
+    let mut roots = RootCertStore::empty();
+    let tls = target.base.scheme() == Some(&Scheme::HTTPS);
+    if tls && target.credentials.ca_file.is_none() {
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        if roots.is_empty() {
+            let rule = "is not set, and the system has no certificates to trust";
+            return Err(Unusable::new("ca_file", rule));
+        }
+    }
+    Ok(roots)
 }
 
 /// The body of a request, which notes when the connection first looks at it: that is when the head

@@ -7,9 +7,10 @@ use holdfast_core::keys::ShardKeys;
 use holdfast_core::metrics;
 use holdfast_core::model::QueueName;
 use holdfast_runtime::Traces;
+use holdfast_runtime::reread::Unusable;
 use holdfast_runtime::settings::Allowed;
 
-use crate::gateway::{FileError, Gateway, Target};
+use crate::gateway::{Gateway, Target};
 use crate::slots::Share;
 
 /// A queue as its settings say.
@@ -30,6 +31,14 @@ pub(crate) struct QueueConfig {
     pub(crate) share: Share,
 }
 
+/// The files of a queue's target were good when the settings were checked, and are not any more.
+#[derive(Debug, thiserror::Error)]
+#[error("queues.{queue}")]
+pub(crate) struct NoTarget {
+    queue: QueueName,
+    source: Unusable,
+}
+
 /// A queue that is served.
 pub(crate) struct Queue {
     pub(crate) name: QueueName,
@@ -44,10 +53,12 @@ pub(crate) struct Queue {
 
 impl Queue {
     /// Reads the files of its target.
-    pub(crate) fn open(config: &QueueConfig, traces: Traces) -> Result<Self, FileError> {
+    pub(crate) fn open(config: &QueueConfig, traces: Traces) -> Result<Self, NoTarget> {
+        let gateway = Gateway::open(config.target.clone());
+        let named = |source| NoTarget { queue: config.name.clone(), source };
         Ok(Self {
             name: config.name.clone(),
-            gateway: Gateway::open(config.target.clone())?,
+            gateway: gateway.map_err(named)?,
             path: config.path.clone(),
             allowed: config.allowed.clone(),
             max_attempts: config.max_attempts,

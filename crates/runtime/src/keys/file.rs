@@ -2,8 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
+
+use holdfast_core::counted;
 
 use super::{Key, KeyLine};
+use crate::reread::{Reread, Unusable};
+
+/// The setting that names it.
+pub const SETTING: &str = "keys_file";
 
 /// The keys of a file, checked whole.
 #[derive(Clone, Debug)]
@@ -38,6 +45,16 @@ impl fmt::Display for KeyFileError {
 }
 
 impl std::error::Error for KeyFileError {}
+
+/// Opens a file of keys that is read again when it changes.
+pub fn open(path: &Path) -> Result<Reread<KeyFile>, Unusable> {
+    let make = |contents: &[Vec<u8>]| {
+        let content = contents.first().map_or(&[][..], Vec::as_slice);
+        let rule = |faults| format!("must hold callers' keys: {faults}");
+        KeyFile::read(content).map_err(|faults| Unusable::new(SETTING, rule(faults)))
+    };
+    Reread::open(vec![(SETTING, path.to_owned())], make)
+}
 
 impl KeyFile {
     /// Reads a file's content. One faulty line makes all of it unusable.

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,8 +31,12 @@ impl Tls {
     /// Reads both files. `tls_cert_file` holds the certificate and those above it, `tls_key_file` its
     /// private key, both in PEM.
     pub fn open(certificate: &Path, key: &Path) -> Result<Self, Unusable> {
-        let files = vec![(CERTIFICATE, certificate.to_owned()), (KEY, key.to_owned())];
-        Reread::open(files, config).map(Arc::new).map(Self)
+        Reread::open(Self::named(certificate, key).to_vec(), config).map(Arc::new).map(Self)
+    }
+
+    /// The files by the settings that name them.
+    pub(crate) fn named(certificate: &Path, key: &Path) -> [(&'static str, PathBuf); 2] {
+        [(CERTIFICATE, certificate.to_owned()), (KEY, key.to_owned())]
     }
 
     /// The files, for whoever watches them.

@@ -22,14 +22,12 @@ impl SecretFile {
         &self.0
     }
 
-    /// Reads the secret. One line end after it, as editors leave it, is not part of it.
+    /// Reads the secret. Line ends after it, as editors leave them, are not part of it.
     pub fn read(&self) -> Result<Secret, SecretError> {
         let at = |reason| SecretError { path: self.0.clone(), reason };
         let text =
             std::fs::read_to_string(&self.0).map_err(|err| at(Unreadable::Io(err.kind())))?;
-        let text = text.strip_suffix('\n').unwrap_or(&text);
-        let text = text.strip_suffix('\r').unwrap_or(text);
-        match text {
+        match text.trim_end_matches(['\r', '\n']) {
             "" => Err(at(Unreadable::Empty)),
             text if text.chars().any(char::is_control) => Err(at(Unreadable::Control)),
             text => Ok(Secret(text.to_owned())),
@@ -74,19 +72,26 @@ impl fmt::Debug for Secret {
 
 /// A file that gives no secret.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {reason}", path.display())]
+#[error("{} {}", path.display(), reason)]
 pub struct SecretError {
     path: PathBuf,
     reason: Unreadable,
 }
 
+impl SecretError {
+    /// The rule that it breaks, for whoever names the file otherwise.
+    pub fn rule(&self) -> String {
+        self.reason.to_string()
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 enum Unreadable {
-    #[error("{0}")]
+    #[error("can't be read: {0}")]
     Io(io::ErrorKind),
-    #[error("the file is empty")]
+    #[error("must hold a secret: it is empty")]
     Empty,
-    #[error("the file holds more than one line, or control characters")]
+    #[error("must hold a secret in one line, without control characters")]
     Control,
 }
 
@@ -103,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_line_end_of_an_editor_is_no_part_of_a_secret() {
-        for text in ["S3CRET", "S3CRET\n", "S3CRET\r\n"] {
+        for text in ["S3CRET", "S3CRET\n", "S3CRET\r\n", "S3CRET\n\n"] {
             assert_eq!(file(text).1.read().unwrap().expose(), "S3CRET");
         }
         assert_eq!(file(" S3CRET \n").1.read().unwrap().expose(), " S3CRET ");
@@ -114,11 +119,11 @@ mod tests {
         for text in ["", "\n", "S3CRET\nS3CRET2\n"] {
             let (_folder, file) = file(text);
             let told = file.read().unwrap_err().to_string();
-            assert!(told.contains("secret: the file"), "{told}");
+            assert!(told.contains("secret must hold a secret"), "{told}");
             assert!(!told.contains("S3CRET"), "{told}");
         }
         let told = SecretFile::new("/nowhere/secret").read().unwrap_err().to_string();
-        assert_eq!(told, "/nowhere/secret: entity not found");
+        assert_eq!(told, "/nowhere/secret can't be read: entity not found");
     }
 
     #[test]

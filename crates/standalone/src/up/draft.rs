@@ -76,6 +76,7 @@ impl Draft {
     /// Checks the settings before anything runs, and says what has to.
     pub(crate) fn check(&self, environment: &Environment) -> Result<Own, Problems> {
         let settings = self.settings(&Places::default(), environment)?;
+        settings.files().or(())?;
         let roles = ["producer", "worker", "reclaimer"].into_iter();
         let set = roles.filter(|role| settings.is_given(role, OPS_LISTEN));
         Ok(Own {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use holdfast_runtime::credentials::Material;
+use holdfast_runtime::reread::Reread;
 use hyper::Uri;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
@@ -14,7 +16,6 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tower::Service;
 
-use super::secrets::Secrets;
 use super::stall::Watched;
 use crate::classify::Fault;
 
@@ -46,7 +47,7 @@ impl From<ConnectFault> for Fault {
 #[derive(Clone)]
 pub(super) struct Connector {
     tcp: HttpConnector,
-    secrets: Arc<Secrets>,
+    material: Arc<Reread<Material>>,
     connect_timeout: Duration,
     /// `None` where connections carry many requests at once.
     stall_timeout: Option<Duration>,
@@ -55,7 +56,7 @@ pub(super) struct Connector {
 impl Connector {
     /// A connector; `stall_timeout` only where HTTP/1 may be spoken.
     pub(super) fn new(
-        secrets: Arc<Secrets>,
+        material: Arc<Reread<Material>>,
         connect_timeout: Duration,
         stall_timeout: Option<Duration>,
     ) -> Self {
@@ -64,7 +65,7 @@ impl Connector {
         tcp.set_nodelay(true);
         // Shared out over the addresses of a name, so that a dead one does not use up all of it.
         tcp.set_connect_timeout(Some(connect_timeout));
-        Self { tcp, secrets, connect_timeout, stall_timeout }
+        Self { tcp, material, connect_timeout, stall_timeout }
     }
 }
 
@@ -82,7 +83,7 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, to: Uri) -> Self::Future {
-        let tls = self.secrets.current().tls.clone();
+        let tls = self.material.current().tls.clone();
         let connecting = HttpsConnector::from((self.tcp.clone(), tls)).call(to);
         let (connect_timeout, stall_timeout) = (self.connect_timeout, self.stall_timeout);
         Box::pin(async move {

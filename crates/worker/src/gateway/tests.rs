@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 
 use self::raw::{RawGateway, Reading, Step};
 use super::*;
+use holdfast_runtime::settings::SecretFile;
 
 /// What an ordinary gateway answers.
 const OK: &[u8] =
@@ -18,7 +19,7 @@ const OK: &[u8] =
 fn target(addr: SocketAddr) -> Target {
     Target {
         base: format!("http://{addr}").parse().unwrap(),
-        files: Files::default(),
+        credentials: Credentials::default(),
         http: Http::One,
         connect_timeout: Duration::from_secs(5),
         stall_timeout: Duration::from_secs(5),
@@ -92,8 +93,9 @@ async fn the_credential_of_the_file_is_sent_and_an_empty_body_has_a_length() {
     let file = dir.path().join("token");
     std::fs::write(&file, "t0ken\n").unwrap();
     let server = RawGateway::answering(OK).await;
-    let files = Files { credential: Some(file), ..Files::default() };
-    let gateway = Gateway::open(Target { files, ..target(server.addr) }).unwrap();
+    let credentials =
+        Credentials { credential_file: Some(SecretFile::new(file)), ..Credentials::default() };
+    let gateway = Gateway::open(Target { credentials, ..target(server.addr) }).unwrap();
     let sent = Sent::default();
     whole(gateway.send(gateway.call(b""), sent.clone()).await);
 

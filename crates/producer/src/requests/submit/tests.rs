@@ -11,7 +11,7 @@ use axum::middleware;
 use axum::routing::post;
 use bytes::Bytes;
 use holdfast_core::metrics::PrometheusHandle;
-use holdfast_runtime::keys::Key;
+use holdfast_runtime::keys::{self, Key};
 use holdfast_runtime::serve::BodyTimeout;
 use holdfast_runtime::{BoxError, Environment, Services, Settings, Stop};
 use holdfast_testkit::{RedisServer, eventually};
@@ -23,7 +23,7 @@ use super::*;
 use crate::api::{SUBMIT, observed, router};
 use crate::problem::Kind;
 use crate::producer::{Around, Assembled, assemble};
-use crate::who::{self, Door, Who, guard, of_method};
+use crate::who::{Door, Who, guard, of_method};
 
 const PAGE: &str = include_str!("../../../../../docs/metrics.md");
 
@@ -150,7 +150,7 @@ fn keyed(api: &Api) -> (Router, String) {
     let (key, file) = (Key::random(), tempfile::NamedTempFile::new().unwrap());
     let line = format!("tenant=acme scopes=read sha256={}\n", key.hash());
     std::fs::write(file.path(), line).unwrap();
-    let who = Who::Keyed(who::open(file.path()).unwrap(), Arc::default());
+    let who = Who::Keyed(Arc::new(keys::open(file.path()).unwrap()), Arc::default());
     let door = Door { who, needs: of_method };
     let routes = Router::new()
         .route(SUBMIT, post(fails))

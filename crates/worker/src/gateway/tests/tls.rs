@@ -70,9 +70,9 @@ fn file(dir: &Path, name: &str, pem: &str) -> PathBuf {
     path
 }
 
-fn over_tls(addr: SocketAddr, files: Files) -> Gateway {
+fn over_tls(addr: SocketAddr, credentials: Credentials) -> Gateway {
     let base = format!("https://{addr}").parse().unwrap();
-    Gateway::open(Target { base, files, ..target(addr) }).unwrap()
+    Gateway::open(Target { base, credentials, ..target(addr) }).unwrap()
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn a_private_ca_is_trusted_by_its_file_and_rotates_without_a_restart() {
     let ca = file(dir.path(), "ca.pem", OTHER_CA);
     let gateway = over_tls(
         serve(server_config(SERVER, false), 2),
-        Files { ca: Some(ca.clone()), ..Files::default() },
+        Credentials { ca_file: Some(ca.clone()), ..Credentials::default() },
     );
     assert_eq!(gateway.ask().await, Err(Fault::Tls), "signed by nobody we trust");
 
@@ -93,30 +93,38 @@ async fn a_private_ca_is_trusted_by_its_file_and_rotates_without_a_restart() {
 #[tokio::test]
 async fn an_expired_certificate_is_a_fault_named_tls() {
     let dir = tempfile::tempdir().unwrap();
-    let ca = Some(file(dir.path(), "ca.pem", CA));
-    let files = Files { ca, ..Files::default() };
-    let gateway = over_tls(serve(server_config(EXPIRED, false), 1), files);
+    let ca_file = Some(file(dir.path(), "ca.pem", CA));
+    let credentials = Credentials { ca_file, ..Credentials::default() };
+    let gateway = over_tls(serve(server_config(EXPIRED, false), 1), credentials);
     assert_eq!(gateway.ask().await, Err(Fault::Tls));
 }
 
 #[tokio::test]
 async fn a_gateway_that_asks_who_we_are_is_shown_the_client_certificate() {
     let dir = tempfile::tempdir().unwrap();
-    let ca = Some(file(dir.path(), "ca.pem", CA));
+    let ca_file = Some(file(dir.path(), "ca.pem", CA));
     let cert = file(dir.path(), "client.pem", CLIENT);
     let key = file(dir.path(), "client.key", CLIENT_KEY);
     let addr = serve(server_config(SERVER, true), 2);
 
-    let nobody = over_tls(addr, Files { ca: ca.clone(), ..Files::default() }).ask().await;
+    let nobody = over_tls(addr, Credentials { ca_file: ca_file.clone(), ..Credentials::default() })
+        .ask()
+        .await;
     assert!(nobody.is_err(), "{nobody:?}");
 
-    let known = over_tls(addr, Files { ca, client: Some((cert, key.clone())), ..Files::default() });
+    let credentials = Credentials {
+        ca_file,
+        client_cert_file: Some(cert),
+        client_key_file: Some(key.clone()),
+        ..Credentials::default()
+    };
+    let known = over_tls(addr, credentials);
     assert_eq!(whole(known.ask().await).status, 200);
 
     // Replaced one after the other, certificate and key do not fit for a moment.
     std::fs::write(&key, SERVER_KEY).unwrap();
     let told = known.reread().unwrap_err().to_string();
-    assert_eq!(told, "client_key_file: must hold the key of client_cert_file");
+    assert_eq!(told, "client_key_file must hold the key of client_cert_file");
 }
 
 #[tokio::test]
@@ -124,10 +132,10 @@ async fn a_handshake_that_never_ends_is_a_connect_time_out() {
     let server = RawGateway::start(Reading::Not, vec![vec![Step::Hold]]).await;
     let base = format!("https://{}", server.addr).parse().unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let ca = Some(file(dir.path(), "ca.pem", CA));
+    let ca_file = Some(file(dir.path(), "ca.pem", CA));
     let connect_timeout = Duration::from_millis(300);
-    let files = Files { ca, ..Files::default() };
-    let target = Target { base, connect_timeout, files, ..target(server.addr) };
+    let credentials = Credentials { ca_file, ..Credentials::default() };
+    let target = Target { base, connect_timeout, credentials, ..target(server.addr) };
     let (gateway, sent) = (Gateway::open(target).unwrap(), Sent::default());
     let late = gateway.send(gateway.call(b"{}"), sent.clone()).await;
     assert_eq!((late, sent.get()), (Err(Fault::ConnectTimeout), false));
@@ -141,7 +149,7 @@ async fn a_server_without_tls_is_a_fault_named_tls() {
     )
     .await;
     let dir = tempfile::tempdir().unwrap();
-    let ca = Some(file(dir.path(), "ca.pem", CA));
-    let gateway = over_tls(server.addr, Files { ca, ..Files::default() });
+    let ca_file = Some(file(dir.path(), "ca.pem", CA));
+    let gateway = over_tls(server.addr, Credentials { ca_file, ..Credentials::default() });
     assert_eq!(gateway.ask().await, Err(Fault::Tls));
 }
