@@ -19,9 +19,9 @@ use tracing::{info, warn};
 
 use crate::app::{App, Named, Store};
 use crate::batcher::{self, Batcher, Bounds, Inbox, Job, Unanswered};
-use crate::lookup::{Away, is_of};
+use crate::lookup::is_of;
 use crate::problem::{Kind, Problem};
-use crate::store::{Lost, crowded, patiently, unreachable_store};
+use crate::store::{Lost, Unread, crowded, patiently};
 
 pub(crate) use kept::Kept;
 
@@ -66,8 +66,8 @@ fn word(level: Level) -> &'static str {
     }
 }
 
-/// What is kept under some keys, and how safe that is; or that Redis did not answer.
-pub(crate) type Confirmed = Result<(Vec<Option<Found>>, Safety), Away>;
+/// What is kept under some keys, and how safe that is; or why Redis does not say.
+pub(crate) type Confirmed = Result<(Vec<Option<Found>>, Safety), Unread>;
 
 /// The waiting looks of one shard: the side of those who ask.
 #[derive(Debug)]
@@ -143,17 +143,18 @@ impl Gate {
     async fn read(&self, keys: &[Key]) -> Confirmed {
         let read = Read { shard: &self.shard, keys, whole: false, tick: false };
         let call = || read.run(&self.store.redis);
-        let answered = patiently(self.store.patience, call).await.map_err(|lost| self.away(&lost));
+        let answered =
+            patiently(self.store.patience, call).await.map_err(|lost| self.unread(&lost));
         Ok((answered?.answer, Safety::of(self.level, None)))
     }
 
-    fn away(&self, lost: &Lost) -> Away {
+    fn unread(&self, lost: &Lost) -> Unread {
         let queue = &self.shard.queue;
         match &lost.error {
             Some(error) => warn!(%queue, error = %Chain(error), "a waiting lookup failed"),
             None => warn!(%queue, "a waiting lookup was not answered in time"),
         }
-        Away
+        lost.unread()
     }
 }
 
@@ -194,7 +195,7 @@ impl Confirming {
 
     async fn confirm(&self, keys: &[Key]) -> Confirmed {
         let gate = &self.gate;
-        if gate.missing().await.map_err(|lost| gate.away(&lost))?.is_some() {
+        if gate.missing().await.map_err(|lost| gate.unread(&lost))?.is_some() {
             return gate.read(keys).await;
         }
         let read = Read { shard: &gate.shard, keys, whole: false, tick: true };
@@ -206,7 +207,7 @@ impl Confirming {
                 Ok((found, Safety::of(gate.level, Some(reached))))
             }
             Err(lost) => {
-                gate.away(&lost);
+                gate.unread(&lost);
                 gate.read(keys).await
             }
         }
@@ -217,13 +218,13 @@ impl Confirming {
 fn tell(group: Vec<Job<Vec<Key>, Confirmed>>, confirmed: Confirmed) {
     let mut found = match confirmed {
         Ok((found, safety)) => Ok((found.into_iter(), safety)),
-        Err(away) => Err(away),
+        Err(unread) => Err(unread),
     };
     for job in group {
         let count = job.item.len();
         let part = match &mut found {
             Ok((found, safety)) => Ok((found.by_ref().take(count).collect(), *safety)),
-            Err(away) => Err(*away),
+            Err(unread) => Err(*unread),
         };
         job.answer(part);
     }
@@ -250,7 +251,8 @@ impl App {
         let (found, safety) = match confirmer.look(vec![named.key]).await {
             Ok(Ok(confirmed)) => confirmed,
             Err(Unanswered::Crowded) => return Err(crowded()),
-            Ok(Err(Away)) | Err(_) => return Err(unreachable_store()),
+            Ok(Err(unread)) => return Err(unread.problem()),
+            Err(_) => return Err(Unread::Unanswered.problem()),
         };
         let found = found.into_iter().next().flatten().filter(|found| is_of(found, named));
         Ok(found.map(|found| (found, Some(safety))))
@@ -262,7 +264,7 @@ impl App {
         match confirmer.missing().await {
             Ok(None) => Ok(()),
             Ok(Some(missing)) => Err(unavailable(missing)),
-            Err(_) => Err(unreachable_store()),
+            Err(lost) => Err(lost.unread().problem()),
         }
     }
 }

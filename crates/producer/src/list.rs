@@ -25,9 +25,9 @@ use self::cursor::Cursor;
 use crate::app::{App, Named, Queue};
 use crate::openapi::{Answer, Operation, Parameter, Shape};
 use crate::path::InQueue;
-use crate::problem::{Kind, Problem};
+use crate::problem::Problem;
 use crate::status::{Seen, Status};
-use crate::store::{Lost, patiently, unreachable_store};
+use crate::store::{Lost, Unread, patiently};
 use crate::who::Caller;
 
 /// The most parts of homes that one page looks into: most of them may be empty.
@@ -48,7 +48,7 @@ pub(crate) const LIST: Operation = Operation {
     parameters: &[Parameter::State, Parameter::Cursor, Parameter::Limit],
     body: &[],
     answers: &[Answer::json(200, "A page", Shape::Page)],
-    refusals: &[Kind::StoreUnreachable],
+    refusals: &Unread::KINDS,
 };
 
 /// `GET …/requests`: a page of the caller's requests.
@@ -152,5 +152,5 @@ async fn own(
 fn away(queue: &Queue, lost: &Lost) -> Problem {
     let error = lost.error.as_ref().map(|error| Chain(error).to_string());
     warn!(queue = %queue.name, error, "a part of a list was not read");
-    unreachable_store()
+    lost.unread().problem()
 }

@@ -11,14 +11,10 @@ use tracing::warn;
 use crate::app::{App, Named, Store};
 use crate::batcher::{Inbox, Job, Unanswered};
 use crate::problem::Problem;
-use crate::store::{Lost, crowded, patiently, unreachable_store};
+use crate::store::{Lost, Unread, crowded, patiently};
 
 /// What is kept under a key, if that could be found out.
-pub(crate) type Looked = Result<Option<Found>, Away>;
-
-/// Redis did not answer; the log says why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Away;
+pub(crate) type Looked = Result<Option<Found>, Unread>;
 
 /// The lookups of one shard.
 pub(crate) struct Lookup {
@@ -50,7 +46,7 @@ impl Lookup {
             }
             Err(lost) => {
                 self.note(&lost);
-                vec![Err(Away); group.len()]
+                vec![Err(lost.unread()); group.len()]
             }
         };
         for (job, found) in group.into_iter().zip(found) {
@@ -74,7 +70,8 @@ impl App {
         let found = match looked {
             Ok(Ok(found)) => found,
             Err(Unanswered::Crowded) => return Err(crowded()),
-            Ok(Err(Away)) | Err(_) => return Err(unreachable_store()),
+            Ok(Err(unread)) => return Err(unread.problem()),
+            Err(_) => return Err(Unread::Unanswered.problem()),
         };
         Ok(found.filter(|found| is_of(found, named)))
     }
@@ -96,7 +93,7 @@ impl App {
                     Some(error) => warn!(%queue, error = %Chain(error), "a record was not read"),
                     None => warn!(%queue, "a record was not read in time"),
                 }
-                Err(unreachable_store())
+                Err(lost.unread().problem())
             }
         }
     }

@@ -101,10 +101,27 @@ fn refused(err: ActError) -> Problem {
     }
 }
 
-/// Redis gave no usable answer.
+/// Why a look gave nothing, as its caller is told.
+fn unseen(err: ActError) -> Problem {
+    match err {
+        ActError::Store(err) => unread(err),
+        other => refused(other),
+    }
+}
+
+/// Redis did not answer an action.
 fn unanswered(err: StoreError) -> Problem {
+    lost(err).problem()
+}
+
+/// Redis did not answer a look.
+fn unread(err: StoreError) -> Problem {
+    lost(err).unread().problem()
+}
+
+fn lost(err: StoreError) -> Lost {
     tracing::warn!(error = %holdfast_core::Chain(&err), "an operator's call failed");
-    Lost { may_have_run: err.may_have_run(), error: Some(err) }.problem()
+    Lost { may_have_run: err.may_have_run(), error: Some(err) }
 }
 
 #[cfg(test)]

@@ -14,10 +14,10 @@ use tracing::warn;
 use crate::app::{App, Queue};
 use crate::openapi::{Answer, Operation, Shape};
 use crate::path::InQueue;
-use crate::problem::{Kind, Problem};
+use crate::problem::Problem;
 use crate::query::{Known, Query};
 use crate::status::seconds;
-use crate::store::{patiently, unreachable_store};
+use crate::store::{Unread, patiently};
 
 /// The entry of [`list`].
 pub(crate) const LIST: Operation = Operation {
@@ -26,7 +26,7 @@ pub(crate) const LIST: Operation = Operation {
     parameters: &[],
     body: &[],
     answers: &[Answer::json(200, "The queues", Shape::Queues)],
-    refusals: &[Kind::StoreUnreachable],
+    refusals: &Unread::KINDS,
 };
 
 /// The entry of [`show`].
@@ -114,7 +114,7 @@ async fn describe(app: &App, queue: &Queue) -> Result<Described, Problem> {
         let answered = patiently(app.store.patience, call).await.map_err(|lost| {
             let error = lost.error.as_ref().map(|error| Chain(error).to_string());
             warn!(queue = %queue.name, error, "the depth of a queue was not read");
-            unreachable_store()
+            lost.unread().problem()
         })?;
         shards.push(answered.answer);
     }

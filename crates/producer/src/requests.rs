@@ -38,7 +38,7 @@ pub(crate) const STATUS: Operation = Operation {
             Shape::Status,
         ),
     ],
-    refusals: &[Kind::StoreUnreachable, Kind::Overloaded],
+    refusals: &[Kind::StoreUnreachable, Kind::StoreReadOnly, Kind::StoreDenied, Kind::Overloaded],
 };
 
 /// `GET …/requests/{id}`: where it is.

@@ -65,7 +65,7 @@ pub(crate) const RESULT: Operation = Operation {
         )
         .with(&["Retry-After", "Preference-Applied"]),
     ],
-    refusals: &[Kind::StoreUnreachable, Kind::Overloaded],
+    refusals: &[Kind::StoreUnreachable, Kind::StoreReadOnly, Kind::StoreDenied, Kind::Overloaded],
 };
 
 /// `GET …/requests/{id}/result`: 200 with the record, 202 while there is none.

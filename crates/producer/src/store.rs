@@ -71,19 +71,80 @@ fn is_worth_repeating(error: &StoreError) -> bool {
 }
 
 impl Lost {
-    /// The problem of a call that changes something.
+    /// The problem of a call that changes something and is no submit: a cancel, an operator's action.
     pub(crate) fn problem(&self) -> Problem {
         match self.error.as_ref().and_then(StoreError::refusal) {
-            Some(Refusal::Denied) => store_denied(self.may_have_run),
-            _ if self.may_have_run => outcome_unknown(),
+            Some(Refusal::Denied) => store_denied(self.may_have_run.then_some(Again::Call)),
+            _ if self.may_have_run => outcome_unknown(Again::Call),
             Some(Refusal::OutOfMemory) => store_full(),
             Some(Refusal::ReadOnly) => store_read_only(),
             _ => unreachable_store(),
         }
     }
+
+    /// Why a read came to nothing.
+    pub(crate) fn unread(&self) -> Unread {
+        match self.error.as_ref().and_then(StoreError::refusal) {
+            Some(Refusal::Denied) => Unread::Denied,
+            Some(Refusal::ReadOnly) => Unread::ReadOnly,
+            _ => Unread::Unanswered,
+        }
+    }
 }
 
-/// A read, or a call that was not sent: nothing happened.
+/// Why a read came to nothing. The log says more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// No answer came, or none that can be used.
+    Unanswered,
+    /// The service's user lacks a right.
+    Denied,
+    /// Redis runs no script that may write, and those that read are such.
+    ReadOnly,
+}
+
+impl Unread {
+    /// What any read may be refused with for the sake of Redis.
+    pub(crate) const KINDS: [Kind; 3] =
+        [Kind::StoreUnreachable, Kind::StoreReadOnly, Kind::StoreDenied];
+
+    /// What its caller is told. Nothing could have happened, so there is nothing to repeat but the question.
+    pub(crate) fn problem(self) -> Problem {
+        match self {
+            Self::Unanswered => {
+                Problem::new(Kind::StoreUnreachable, "redis does not answer this look: ask again")
+            }
+            Self::Denied => Problem::new(
+                Kind::StoreDenied,
+                "redis denies this service a right that a look needs, which its log names where redis does",
+            ),
+            Self::ReadOnly => Problem::new(
+                Kind::StoreReadOnly,
+                "redis takes no writes, and answers no look either: ask again",
+            ),
+        }
+    }
+}
+
+/// What a caller does who can't know whether a call ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// The submit, which the id rule keeps from being two.
+    Submit,
+    /// Any other call: each does the same once more, or says that it is done.
+    Call,
+}
+
+impl Again {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Submit => "repeat with the same id and the same bytes",
+            Self::Call => "repeat the call",
+        }
+    }
+}
+
+/// A call that was not sent, or did nothing.
 pub(crate) fn unreachable_store() -> Problem {
     Problem::new(Kind::StoreUnreachable, "redis does not answer; nothing was changed")
 }
@@ -94,11 +155,9 @@ pub(crate) fn crowded() -> Problem {
 }
 
 /// A call was sent, and nobody knows whether it ran.
-pub(crate) fn outcome_unknown() -> Problem {
-    Problem::new(
-        Kind::OutcomeUnknown,
-        "redis was asked and did not answer: repeat with the same id and the same bytes",
-    )
+pub(crate) fn outcome_unknown(again: Again) -> Problem {
+    let detail = format!("redis was asked and did not answer: {}", again.words());
+    Problem::new(Kind::OutcomeUnknown, detail)
 }
 
 /// `maxmemory` is reached.
@@ -111,14 +170,14 @@ pub(crate) fn store_read_only() -> Problem {
     Problem::new(Kind::StoreReadOnly, "redis takes no writes; nothing was changed")
 }
 
-/// The service's user of Redis lacks a right; a script that lacks one stops in its midst.
-pub(crate) fn store_denied(may_have_run: bool) -> Problem {
-    let detail = if may_have_run {
-        "redis denies this service a right, which its log names where redis does; whether anything was stored is not known: \
-            repeat with the same id and the same bytes"
-    } else {
-        "redis denies this service a right, which its log names where redis does; nothing was changed"
+/// The service's user of Redis lacks a right; a script that lacks one stops in its midst, and then `again` says what to do.
+pub(crate) fn store_denied(again: Option<Again>) -> Problem {
+    let done = match again {
+        Some(again) => format!("whether anything was changed is not known: {}", again.words()),
+        None => "nothing was changed".to_owned(),
     };
+    let detail =
+        format!("redis denies this service a right, which its log names where redis does; {done}");
     Problem::new(Kind::StoreDenied, detail)
 }
 

@@ -11,7 +11,7 @@ use holdfast_core::model::{Identity, QueueName, RequestId, TenantName};
 use holdfast_core::operate::Queue;
 use serde::de::{DeserializeOwned, Error};
 
-use super::unanswered;
+use super::unread;
 use crate::app::App;
 use crate::body;
 use crate::id::NAME_RULE;
@@ -40,7 +40,7 @@ impl FromRequestParts<Arc<App>> for Named {
         if let Some(queue) = app.queues.get(&name) {
             return Ok(Self(Queue { name, shards: queue.policy.shards }));
         }
-        let found = Queue::find(&app.store.redis, &name).await.map_err(unanswered)?;
+        let found = Queue::find(&app.store.redis, &name).await.map_err(unread)?;
         found.map(Self).ok_or_else(|| {
             Problem::new(Kind::UnknownQueue, "no queue of this name is declared or registered")
         })

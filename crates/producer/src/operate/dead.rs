@@ -12,7 +12,7 @@ use holdfast_core::operate::{
 };
 
 use super::ask::{Id, Named, Operator, Params, read};
-use super::refused;
+use super::{refused, unseen};
 use crate::app::App;
 use crate::problem::Problem;
 
@@ -38,7 +38,7 @@ pub(super) async fn list(
     };
     let (cursor, limit) = (params.get("cursor"), params.limit()?);
     let page = operate::dead_rows(&app.store.redis, &queue, &filter, cursor, limit).await;
-    page.map(Json).map_err(refused)
+    page.map(Json).map_err(unseen)
 }
 
 /// `GET …/dead/letters/{id}`: one, with everything but its body.
@@ -50,7 +50,7 @@ pub(super) async fn show(
 ) -> Result<Json<DeadLetter>, Problem> {
     let identity = id.of(&Params::parse(query.as_deref(), &["tenant"])?)?;
     let target = Target { queue: &queue, identity: &identity };
-    operate::dead_letter(&app.store.redis, target).await.map(Json).map_err(refused)
+    operate::dead_letter(&app.store.redis, target).await.map(Json).map_err(unseen)
 }
 
 /// `POST …/dead/redrive`: counts, or runs again what was counted.
@@ -63,7 +63,7 @@ pub(super) async fn redrive(
 ) -> Result<Json<Redriven>, Problem> {
     let ask: RedriveAsk = read(&app, &headers, body).await?;
     if ask.dry_run {
-        return operate::count(&app.store.redis, &queue, &ask).await.map(Json).map_err(refused);
+        return operate::count(&app.store.redis, &queue, &ask).await.map(Json).map_err(unseen);
     }
     let done = operate::redrive(&app.store.redis, &queue, &ask, CALL).await;
     Audit::of_redrive(&who.0, &queue, &ask, &done).log();

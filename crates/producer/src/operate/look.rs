@@ -9,8 +9,8 @@ use holdfast_core::operate::{self, LeaseRow, Queue, QueueRow, Rows, Why, WorkerR
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::ask::{Id, Named, Params};
-use super::{refused, unanswered};
+use super::ask::{Id, Named, Params, unregistered};
+use super::{unread, unseen};
 use crate::app::App;
 use crate::problem::{Kind, Problem};
 
@@ -27,7 +27,7 @@ pub(super) async fn queues(
 ) -> Result<Json<QueueRows>, Problem> {
     Params::parse(query.as_deref(), &[])?;
     let queues = all(&app).await?;
-    let queues = operate::queue_rows(&app.store.redis, &queues).await.map_err(unanswered)?;
+    let queues = operate::queue_rows(&app.store.redis, &queues).await.map_err(unread)?;
     Ok(Json(QueueRows { queues }))
 }
 
@@ -38,7 +38,7 @@ pub(super) async fn queue(
     RawQuery(query): RawQuery,
 ) -> Result<Json<QueueRow>, Problem> {
     Params::parse(query.as_deref(), &[])?;
-    let rows = operate::queue_rows(&app.store.redis, &[queue]).await.map_err(unanswered)?;
+    let rows = operate::queue_rows(&app.store.redis, &[queue]).await.map_err(unread)?;
     let missing = || Problem::new(Kind::Internal, "a queue was looked at and not seen");
     rows.into_iter().next().map(Json).ok_or_else(missing)
 }
@@ -51,7 +51,7 @@ pub(super) async fn why(
     RawQuery(query): RawQuery,
 ) -> Result<Json<Why>, Problem> {
     let identity = id.of(&Params::parse(query.as_deref(), &["tenant"])?)?;
-    operate::why(&app.store.redis, &queue, &identity).await.map(Json).map_err(refused)
+    operate::why(&app.store.redis, &queue, &identity).await.map(Json).map_err(unseen)
 }
 
 /// `GET /v1/ops/leases`: what is leased, and to whom.
@@ -69,7 +69,7 @@ pub(super) async fn leases(
         }
     }
     let rows = operate::lease_rows(&app.store.redis, &queues, params.limit()?).await;
-    rows.map(Json).map_err(unanswered)
+    rows.map(Json).map_err(unread)
 }
 
 /// `GET /v1/ops/workers`: who is there, and what each holds.
@@ -79,13 +79,13 @@ pub(super) async fn workers(
 ) -> Result<Json<Rows<WorkerRow>>, Problem> {
     Params::parse(query.as_deref(), &[])?;
     let queues = all(&app).await?;
-    let rows = operate::worker_rows(&app.store.redis, &queues).await.map_err(unanswered)?;
+    let rows = operate::worker_rows(&app.store.redis, &queues).await.map_err(unread)?;
     Ok(Json(Rows { rows, unreadable: 0, more: false }))
 }
 
 /// The queues of the settings, and those that others have registered.
 async fn all(app: &App) -> Result<Vec<Queue>, Problem> {
-    let registered = operate::queues(&app.store.redis).await.map_err(unanswered)?;
+    let registered = operate::queues(&app.store.redis).await.map_err(unread)?;
     let mut queues: BTreeMap<_, _> =
         registered.into_iter().map(|queue| (queue.name.clone(), queue)).collect();
     for (name, queue) in &app.queues {

@@ -7,11 +7,9 @@ use crate::problem::Kind;
 const LOOKS: &[Kind] = &[
     Kind::InvalidOperation,
     Kind::UnknownQueue,
-    Kind::StoreFull,
     Kind::StoreUnreachable,
     Kind::StoreReadOnly,
     Kind::StoreDenied,
-    Kind::OutcomeUnknown,
 ];
 
 /// What an action may be refused for.
@@ -133,11 +131,9 @@ pub(super) const DEAD_LETTER: Operation = Operation {
     answers: &[Answer::json(200, "The dead letter", Shape::DeadLetter)],
     refusals: &[
         Kind::NotApplicable,
-        Kind::StoreFull,
         Kind::StoreUnreachable,
         Kind::StoreReadOnly,
         Kind::StoreDenied,
-        Kind::OutcomeUnknown,
     ],
 };
 

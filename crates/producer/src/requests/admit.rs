@@ -19,8 +19,9 @@ use crate::item::{Field, Item, ItemError, TimeFault};
 use crate::path::read_id;
 use crate::problem::{Kind, Problem};
 use crate::status::Seen;
+use crate::store::{self, Again};
 use crate::who::Caller;
-use crate::{durable, id, store, traced};
+use crate::{durable, id, traced};
 
 /// What the head of a call says about all its items.
 #[derive(Clone, Debug)]
@@ -223,10 +224,12 @@ fn read(told: Told) -> Result<(Seen, bool), Problem> {
         Told::Late => Err(past(Field::Deadline)),
         Told::StoreFull => Err(store::store_full()),
         Told::StoreReadOnly => Err(store::store_read_only()),
-        Told::StoreDenied { may_have_run } => Err(store::store_denied(may_have_run)),
+        Told::StoreDenied { may_have_run } => {
+            Err(store::store_denied(may_have_run.then_some(Again::Submit)))
+        }
         Told::Unsafe(missing) => Err(durable::unavailable(missing)),
         Told::Unreachable => Err(store::unreachable_store()),
-        Told::Unknown => Err(store::outcome_unknown()),
+        Told::Unknown => Err(store::outcome_unknown(Again::Submit)),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::app::{App, Named};
 use crate::problem::Problem;
 use crate::requests::unknown_request;
 use crate::status::Seen;
-use crate::store::unreachable_store;
+use crate::store::Unread;
 use crate::wait;
 
 /// How often a request is looked at anew that moved on meanwhile.
@@ -59,7 +59,7 @@ pub(super) async fn of(
             return told(named, &whole);
         }
     }
-    Err(unreachable_store())
+    Err(Unread::Unanswered.problem())
 }
 
 fn is_ended(found: &Found) -> bool {

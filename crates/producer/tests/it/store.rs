@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_core::script;
 use holdfast_runtime::declare::Undeclarable;
+use holdfast_testkit::http::Answer;
 use holdfast_testkit::proxy::{Fault, When, evalsha};
 use holdfast_testkit::{Proxy, RedisServer, eventually};
 use tokio::task::JoinSet;
@@ -185,6 +186,64 @@ async fn while_redis_is_frozen_each_call_is_answered_soon_and_honestly() {
         assert!(matches!(repeat, 200 | 202), "r{n}: {repeat}");
     }
     assert_eq!(pending(&redis).await, Some(152), "each of the 150, before and after: once");
+}
+
+/// Everything that looks and changes nothing: of callers, then of operators.
+async fn looks(producer: &Producer) -> Vec<Answer> {
+    let callers = ["requests/a", "requests/a/result", "requests", ""];
+    let operators = [
+        "queues",
+        "queues/q",
+        "queues/q/why/a",
+        "leases",
+        "workers",
+        "queues/q/dead",
+        "queues/q/dead/letters/a",
+    ];
+    let callers = callers.map(|rest| format!("{}/v1/queues/q/{rest}", producer.base));
+    let operators = operators.map(|rest| format!("{}/v1/ops/{rest}", producer.operators));
+    let mut asked = JoinSet::new();
+    for url in callers.into_iter().chain(operators) {
+        let (http, url) = (producer.http.clone(), url.trim_end_matches('/').to_owned());
+        asked.spawn(async move { http.request("GET", &url, &[], "").await });
+    }
+    asked.join_all().await
+}
+
+#[tokio::test]
+async fn a_look_is_told_what_suits_a_look_while_redis_is_away() {
+    let redis = RedisServer::start().await;
+    let producer = Producer::on(&redis).await;
+    producer.submit(&item("a")).await;
+    redis.pause();
+    let answers = looks(&producer).await;
+    redis.resume();
+    for answer in answers {
+        assert_eq!((answer.status, problem(&answer).as_str()), (503, "store-unreachable"));
+        let told = answer.text();
+        assert!(told.contains("ask again") && !told.contains("same bytes"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_look_that_redis_denies_is_told_so() {
+    let redis = RedisServer::start().await;
+    redis.command(&["ACL", "SETUSER", "api", "on", ">pw", "~*", "&*", "+@all"]).await;
+    let producer =
+        Producer::open(&format!("redis://api:pw@127.0.0.1:{}", redis.port()), "", "").await;
+    eventually("it works", SOON, async || {
+        let answer = producer.submit(&item("a")).await;
+        if answer.status < 300 { Ok(()) } else { Err(answer.text().to_owned()) }
+    })
+    .await;
+    redis.command(&["ACL", "SETUSER", "api", "-@read"]).await;
+    for answer in looks(&producer).await {
+        let told = answer.text();
+        assert_eq!((answer.status, problem(&answer).as_str()), (503, "store-denied"), "{told}");
+        assert!(!told.contains("same bytes"), "{told}");
+    }
+    redis.command(&["ACL", "SETUSER", "api", "+@all"]).await;
+    assert_eq!(producer.call("GET", "a").await.status, 200);
 }
 
 #[tokio::test]
