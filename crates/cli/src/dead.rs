@@ -1,5 +1,6 @@
 //! `dead`: the dead letters, what ended them, and running them again.
 
+use holdfast_core::counted;
 use holdfast_core::operate::{
     DeadFilter, DeadLetter, DeadRow, LastFailure, RedriveAsk, Redriven, Rows, span, utc,
 };
@@ -82,21 +83,26 @@ pub(crate) async fn redrive(args: &RedriveArgs, output: &mut Output) -> Result<(
         cursor: args.cursor.clone(),
         ..RedriveAsk::default()
     };
-    let counted = ops.redrive(&args.queue, &ask).await?;
+    let found = ops.redrive(&args.queue, &ask).await?;
     if !args.yes {
-        show_redriven(&counted, args.ops.output, output)?;
+        show_redriven(&found, args.ops.output, output)?;
         output.finish()?;
         if args.dry_run {
             return Ok(());
         }
-        let told = format!("nothing was changed: --yes runs these {} again", counted.matched);
+        let these = match found.matched {
+            1 => "this one".to_owned(),
+            many => format!("these {many}"),
+        };
+        let told = format!("nothing was changed: --yes runs {these} again");
         return Err(Failure::Unconfirmed(told));
     }
     let notes = Notes::plain();
-    notes.say(format!("holdfastctl: {} dead letters match", counted.matched));
-    let (count, as_of) = (Some(counted.matched), Some(counted.as_of));
+    let matched = counted(found.matched, "dead letter matches", "dead letters match");
+    notes.say(format!("holdfastctl: {matched}"));
+    let (count, as_of) = (Some(found.matched), Some(found.as_of));
     let mut ask = RedriveAsk { dry_run: false, count, as_of, ..ask };
-    let mut all = Redriven { queue: counted.queue, as_of: counted.as_of, ..Redriven::default() };
+    let mut all = Redriven { queue: found.queue, as_of: found.as_of, ..Redriven::default() };
     loop {
         let some = ops.redrive(&args.queue, &ask).await.inspect_err(|_| {
             if let Some(cursor) = &ask.cursor {
@@ -104,12 +110,13 @@ pub(crate) async fn redrive(args: &RedriveArgs, output: &mut Output) -> Result<(
             }
         })?;
         add(&mut all, &some);
-        ask.count = Some(counted.matched.saturating_sub(all.redriven));
+        ask.count = Some(found.matched.saturating_sub(all.redriven));
         ask.cursor.clone_from(&some.cursor);
         if some.outcome != "more" {
             break;
         }
-        notes.say(format!("holdfastctl: {} of {} run again", all.redriven, counted.matched));
+        let done = format!("run again so far: {} of {}", all.redriven, found.matched);
+        notes.say(format!("holdfastctl: {done}"));
     }
     show_redriven(&all, args.ops.output, output)?;
     match all.outcome.as_str() {
@@ -209,7 +216,7 @@ fn pairs(letter: &DeadLetter) -> Vec<(String, String)> {
         ("time given", Some(span(letter.submitted_at.0, letter.deadline.0))),
         ("ended", row.ended_at.map(|at| utc(at.0))),
         ("kept until", Some(utc(row.kept_until.0))),
-        ("body", Some(format!("{} bytes, {body}", letter.body_bytes))),
+        ("body", Some(format!("{}, {body}", counted(letter.body_bytes, "byte", "bytes")))),
         ("generation", Some(row.generation.clone())),
         ("previous", letter.previous.clone()),
         ("shard", Some(row.shard.to_string())),

@@ -1,5 +1,6 @@
 //! `doctor`: whether Redis, its users and the keys of the queues are as they must be.
 
+use holdfast_core::counted;
 use holdfast_core::doctor::{self, Examination, Finding, Report};
 
 use crate::args::{DoctorArgs, Form};
@@ -43,5 +44,7 @@ fn cells(finding: &Finding) -> Vec<String> {
 fn told(report: &Report) -> String {
     let faults = if report.has_fault() { "something is at fault" } else { "no fault" };
     let Report { shards, requests, .. } = report;
-    format!("holdfastctl: {faults}; looked at {shards} shards and {requests} requests")
+    let shards = counted(*shards, "shard", "shards");
+    let requests = counted(*requests, "request", "requests");
+    format!("holdfastctl: {faults}; looked at {shards} and {requests}")
 }

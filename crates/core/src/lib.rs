@@ -15,6 +15,7 @@
 compile_error!("next-field is for the test of upgrades: no release has it");
 
 pub mod clock;
+mod counted;
 pub mod doctor;
 pub mod error;
 pub mod inspect;
@@ -27,5 +28,6 @@ pub mod redis;
 pub mod rights;
 pub mod script;
 
+pub use counted::counted;
 pub use error::{Chain, StoreError};
 pub use redis::Redis;

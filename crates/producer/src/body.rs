@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use bytes::{Bytes, BytesMut};
+use holdfast_core::counted;
 use holdfast_runtime::serve::BodyTimeout;
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
@@ -76,8 +77,8 @@ pub(crate) fn unfinished(err: axum::Error) -> Problem {
 }
 
 pub(crate) fn too_large(limit: usize) -> Problem {
-    Problem::new(Kind::BodyTooLarge, format!("a body here has at most {limit} bytes"))
-        .with("limit", limit)
+    let most = counted(limit, "byte", "bytes");
+    Problem::new(Kind::BodyTooLarge, format!("a body here has at most {most}")).with("limit", limit)
 }
 
 /// What a body says it is.

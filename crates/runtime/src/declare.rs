@@ -13,7 +13,7 @@ use holdfast_core::model::{QueueName, SCHEMA, Session};
 use holdfast_core::redis::{Connections, Fault, ServerReport};
 use holdfast_core::rights::{self, Lacking, Role, Served};
 use holdfast_core::script::{Policy, PolicyReply, QueuePolicy, Register, RegisterReply};
-use holdfast_core::{Redis, StoreError, metrics};
+use holdfast_core::{Redis, StoreError, counted, metrics};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -39,7 +39,8 @@ pub enum Undeclarable {
     Server(Fault),
     /// The number of shards was another when the queue was first used.
     #[error(
-        "queue {queue} is registered with \"{registered}\" (shards schema), the settings say {shards} shards"
+        "queue {queue} is registered with \"{registered}\" (shards schema), the settings say {}",
+        counted(u64::from(shards.get()), "shard", "shards")
     )]
     Shards {
         /// The queue.

@@ -119,7 +119,7 @@ async fn members_that_cannot_be_read_are_counted_and_hide_nothing() {
     let leases =
         ctl(&["lease", "ls", "--redis", fleet.redis.url(), "--output", "json"]).await.exited(0);
     assert_eq!(leases.json().as_array().map(Vec::len), Some(1));
-    assert!(leases.stderr.contains("1 members are not laid out"), "{}", leases.stderr);
+    assert!(leases.stderr.contains("1 member is not laid out"), "{}", leases.stderr);
     assert!(!leases.stderr.contains('\u{1b}'));
 }
 

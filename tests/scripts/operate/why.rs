@@ -126,7 +126,7 @@ async fn what_waits_behind_a_pause_says_so_whatever_else_there_is() {
     assert_told(
         &told,
         Hold::Paused,
-        "Queue q is paused by an operator: nothing of it is claimed, and 1 request wait in its shard.",
+        "Queue q is paused by an operator: nothing of it is claimed, and 1 request waits in its shard.",
         "Let it go on: holdfastctl queue resume q.",
     );
 }
@@ -139,14 +139,14 @@ async fn what_waits_behind_a_limit_says_whose_it_is() {
     assert_told(
         &why(&shard, "a").await,
         Hold::InFlightLimit,
-        "1 of at most 1 are in flight in its shard, by the settings' in_flight: it waits until one of them ends, with 1 before it.",
+        "1 of at most 1 is in flight in its shard, by the settings' in_flight: it waits until that one ends, with 1 before it.",
         "Raise it: holdfastctl queue limit q N, or in_flight in the settings.",
     );
     shard.decide(Override::Limit(Some(1)), 0).await;
     assert_told(
         &why(&shard, "a").await,
         Hold::InFlightLimit,
-        "1 of at most 1 are in flight in its shard, by an operator's limit of 1 over all shards: it waits until one of them ends, with 1 before it.",
+        "1 of at most 1 is in flight in its shard, by an operator's limit of 1 over all shards: it waits until that one ends, with 1 before it.",
         "Raise or clear the limit: holdfastctl queue limit q N, or --clear.",
     );
 }
@@ -192,8 +192,8 @@ async fn what_could_run_says_where_the_workers_are() {
     assert_told(
         &why(&shard, "a").await,
         Hold::NotServed,
-        "It can be claimed, but of the 1 worker that are there none has ever asked queue q for work.",
-        "See that worker.queues of their settings names q, and that they have it in [queues].",
+        "It can be claimed, but the one worker that is there has never asked queue q for work.",
+        "See that worker.queues of its settings names q, and that it has it in [queues].",
     );
 }
 
@@ -208,7 +208,7 @@ async fn what_is_in_line_says_its_place_and_about_how_long() {
     assert_told(
         &why(&shard, "r0").await,
         Hold::Line,
-        "It is the next to be claimed in its shard: nothing ended there in the last minute; 1 worker is there, and T are left until its deadline.",
+        "It is the next to be claimed in its shard: nothing ended there in the last minute; 1 worker is there, and it has T left until its deadline.",
         "If it does not move: the workers' slots may be full, or their target slow; see holdfastctl lease ls and worker ls.",
     );
     let owner = fence(session, 2);
@@ -218,7 +218,7 @@ async fn what_is_in_line_says_its_place_and_about_how_long() {
     assert_told(
         &told,
         Hold::Line,
-        "It waits in line with 2 before it in its shard: about T at the rate of the last minute, in which 1 ended; 1 worker is there, and T are left until its deadline.",
+        "It waits in line with 2 before it in its shard: about T at the rate of the last minute, in which 1 ended; 1 worker is there, and it has T left until its deadline.",
         "Nothing: it runs in its turn. More workers or concurrency make the line shorter.",
     );
     let line = told.line.unwrap();

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use holdfast_core::counted;
 use serde::Serialize;
 
 /// The counts of a run.
@@ -45,7 +46,8 @@ impl Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, requests, accepted, resumed, kept_other_options, refused, .. } = self;
-        write!(f, "{requests} requests {file}.LINE: {accepted} accepted, {resumed} there before")?;
+        let requests = counted(*requests, "request", "requests");
+        write!(f, "{requests} {file}.LINE: {accepted} accepted, {resumed} there before")?;
         if *kept_other_options > 0 {
             write!(f, " ({kept_other_options} with other options, which they keep)")?;
         }

@@ -48,7 +48,7 @@ fn memory(server: &ServerReport, report: &mut Report) {
     let percent = used.saturating_mul(100) / most;
     if percent >= 80 {
         let told = format!(
-            "{percent} % of maxmemory are in use: at 100 % submits and redrives are refused; let the queues drain, shorten retention, or raise it"
+            "{percent} % of maxmemory is in use: at 100 % submits and redrives are refused; let the queues drain, shorten retention, or raise it"
         );
         let grade = if percent >= 100 { Grade::Fault } else { Grade::Warning };
         report.add(grade, "memory-reserve", "redis", told);

@@ -17,7 +17,7 @@ use fred::{
 
 use super::{CallError, CustomRaw, OpenError, Redis, ServerReport, slot_of};
 use crate::{
-    StoreError,
+    StoreError, counted,
     error::{Refusal, first_word},
     keys::ShardKeys,
     model::Session,
@@ -73,7 +73,8 @@ impl fmt::Display for Missing {
             Self::TooOld => f.write_str("it is older than WAITAOF (Redis and Valkey 7.2)"),
             Self::AppendOnly => f.write_str("it keeps no append-only file"),
             Self::Replicas { asked, there } => {
-                write!(f, "{asked} replicas are asked for, and {there} are connected")
+                let asked = counted(*asked, "replica is", "replicas are");
+                write!(f, "{asked} asked for, and {} connected", counted(*there, "is", "are"))
             }
             Self::Primary => f.write_str("it is a replica itself"),
             Self::Unreadable => f.write_str("it does not let us read INFO"),

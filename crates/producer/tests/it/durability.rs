@@ -169,7 +169,7 @@ async fn one_replica_is_not_two() {
     let refused = producer.submit(&item("a")).await;
     assert_eq!((refused.status, problem(&refused).as_str()), (503, "durability-unavailable"));
     let detail = json(&refused)["detail"].as_str().unwrap().to_owned();
-    assert!(detail.contains("2 replicas are asked for, and 1 are connected"), "{detail}");
+    assert!(detail.contains("2 replicas are asked for, and 1 is connected"), "{detail}");
 }
 
 #[tokio::test]

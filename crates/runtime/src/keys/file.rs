@@ -39,7 +39,7 @@ impl fmt::Display for KeyFileError {
         }
         match self.0.len().saturating_sub(TOLD) {
             0 => Ok(()),
-            more => write!(f, ", and {more} more lines"),
+            more => write!(f, ", and {}", counted(more, "more line", "more lines")),
         }
     }
 }

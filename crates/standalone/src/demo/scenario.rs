@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use holdfast_core::counted;
 use holdfast_stand_in::ScriptError;
 use tokio::time::{Instant, sleep};
 
@@ -30,6 +31,10 @@ pub(crate) enum Flop {
     Script(#[from] ScriptError),
     #[error("waited in vain until {what}")]
     Late { what: &'static str },
+}
+
+fn under_way(calls: usize) -> String {
+    counted(calls, "call under way", "calls under way")
 }
 
 /// The stage, and who is on it.
@@ -61,7 +66,8 @@ impl Scenario<'_> {
         self.freeze_and_wake(fleet).await?;
         let fenced = self.fenced(fleet).await?;
         self.story.tell(format_args!(
-            "{FROZEN} was refused {fenced} times: its leases were others' by then"
+            "{FROZEN} was refused {}: its leases were others' by then",
+            counted(fenced, "time", "times")
         ));
         Ok(Played { kill, fenced })
     }
@@ -70,7 +76,7 @@ impl Scenario<'_> {
         let held = self.gateway.open(KILLED).len();
         let at = self.gateway.now();
         fleet.kill(KILLED)?;
-        self.story.tell(format_args!("SIGKILL to {KILLED}, with {held} calls under way"));
+        self.story.tell(format_args!("SIGKILL to {KILLED}, with {}", under_way(held)));
         Ok(Kill { worker: KILLED.to_owned(), at })
     }
 
@@ -78,7 +84,8 @@ impl Scenario<'_> {
     async fn freeze_and_wake(&self, fleet: &mut Fleet) -> Result<(), Flop> {
         let held = self.gateway.open(FROZEN);
         fleet.freeze(FROZEN)?;
-        self.story.tell(format_args!("SIGSTOP to {FROZEN}, with {} calls under way", held.len()));
+        let calls = under_way(held.len());
+        self.story.tell(format_args!("SIGSTOP to {FROZEN}, with {calls}"));
         let answered = || self.gateway.open(FROZEN).is_empty();
         self.until("the frozen worker's answers lie in its sockets", answered).await?;
         let taken_over = || self.callers.have_read(&held);

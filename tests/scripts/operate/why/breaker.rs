@@ -26,7 +26,7 @@ async fn what_waits_for_a_target_that_is_held_back_says_so() {
     for (state, sentence) in [
         (
             "limited",
-            "Its target refuses calls, is silent or can't be reached (429): 1 of 2 workers hold it back, with fewer calls at once, and 0 are before it in its shard.",
+            "Its target refuses calls, is silent or can't be reached (429): 1 of 2 workers holds it back, with fewer calls at once, and 0 are before it in its shard.",
         ),
         (
             "open",

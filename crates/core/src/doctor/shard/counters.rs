@@ -76,7 +76,7 @@ fn tell(counters: &Counters, sums: &Sums, place: &str, report: &mut Report) {
     let Counters { bytes, lanes, .. } = counters;
     if i128::from(*bytes) != i128::from(sums.bytes) {
         let told = format!(
-            "the counter of bytes says {bytes}, and {} are there: the queue is full too soon or too late",
+            "the counter of bytes says {bytes}, and what is there takes {}: the queue is full too soon or too late",
             sums.bytes
         );
         report.add(Grade::Fault, "bytes-counter", place, told);

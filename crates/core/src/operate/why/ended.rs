@@ -1,7 +1,8 @@
 //! What ended, and what is lost.
 
-use super::{Facts, Hold, Told, waiting::count};
+use super::{Facts, Hold, Told};
 use crate::{
+    counted,
     model::{Failure, Outcome, Record, RecordHead},
     operate::{LastFailure, span, utc},
     script::Found,
@@ -84,7 +85,7 @@ pub(super) fn dead(facts: &Facts, found: &Found) -> Told {
         Outcome::GaveUp => format!("Mend the target, then run it again: {redrive}."),
         Outcome::KilledWorkers => format!(
             "Look what it does to workers before it runs again ({}); then: {redrive}.",
-            count(found.ticket.lapses.into(), "lease of it ran out", "leases of it ran out")
+            counted(found.ticket.lapses, "lease of it ran out", "leases of it ran out")
         ),
         Outcome::AnswerTooLarge => {
             format!("Raise the queue's answer_limit, then run it again: {redrive}.")
@@ -111,7 +112,7 @@ fn ended(facts: &Facts, found: &Found, record: RecordHead) -> String {
     format!(
         ", {} ago, after {}; it is kept until {}.",
         span(record.ended_at, facts.now),
-        count(found.ticket.attempts.into(), "attempt", "attempts"),
+        counted(found.ticket.attempts, "attempt", "attempts"),
         utc(found.score)
     )
 }

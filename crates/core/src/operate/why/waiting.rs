@@ -2,6 +2,7 @@
 
 use super::{Facts, Hold, Told};
 use crate::{
+    counted,
     model::{Home, Ticket},
     operate::{LastFailure, span, utc},
     script::Found,
@@ -66,8 +67,8 @@ pub(super) fn pending(facts: &Facts, found: &Found) -> Told {
     }
     if facts.paused {
         let told = format!(
-            "Queue {queue} is paused by an operator: nothing of it is claimed, and {} wait in its shard.",
-            count(facts.waiting, "request", "requests")
+            "Queue {queue} is paused by an operator: nothing of it is claimed, and {} in its shard.",
+            counted(facts.waiting, "request waits", "requests wait")
         );
         return Told::new(
             Hold::Paused,
@@ -81,7 +82,7 @@ pub(super) fn pending(facts: &Facts, found: &Found) -> Told {
     if found.home == Some(Home::Suspects) && facts.suspect_runs {
         let told = format!(
             "It is a suspect, because {} of it ran out, and another suspect of its shard runs: they go one at a time.",
-            count(u64::from(ticket.lapses) + u64::from(ticket.forgiven), "lease", "leases")
+            counted(u64::from(ticket.lapses) + u64::from(ticket.forgiven), "lease", "leases")
         );
         let suggestion =
             format!("Wait for that one, or look at it: holdfastctl lease ls --queue {queue}.");
@@ -108,8 +109,9 @@ fn limited(facts: &Facts) -> Option<Told> {
         Some(total) => format!("an operator's limit of {total} over all shards"),
         None => "the settings' in_flight".to_owned(),
     };
+    let (are, one) = if facts.leased == 1 { ("is", "that one") } else { ("are", "one of them") };
     let told = format!(
-        "{} of at most {} are in flight in its shard, by {whose}: it waits until one of them ends, with {} before it.",
+        "{} of at most {} {are} in flight in its shard, by {whose}: it waits until {one} ends, with {} before it.",
         facts.leased, limit.share, facts.ahead
     );
     let suggestion = match limit.of_operator {
@@ -139,12 +141,15 @@ fn unserved(facts: &Facts) -> Option<Told> {
     if facts.is_served {
         return None;
     }
-    let told = format!(
-        "It can be claimed, but of the {} that are there none has ever asked queue {queue} for work.",
-        count(present, "worker", "workers")
-    );
+    let (who, whose, they) = match present {
+        1 => ("the one worker that is there has never".to_owned(), "its", "it has"),
+        many => {
+            (format!("none of the {many} workers that are there has ever"), "their", "they have")
+        }
+    };
+    let told = format!("It can be claimed, but {who} asked queue {queue} for work.");
     let suggestion = format!(
-        "See that worker.queues of their settings names {queue}, and that they have it in [queues]."
+        "See that worker.queues of {whose} settings names {queue}, and that {they} it in [queues]."
     );
     Some(Told::new(Hold::NotServed, told, suggestion))
 }
@@ -160,11 +165,12 @@ fn held_back(facts: &Facts) -> Option<Told> {
         open if open == breakers.len() => "to one probe at a time".to_owned(),
         open => format!("{open} of them to one probe at a time"),
     };
+    let hold = if breakers.len() == 1 { "holds" } else { "hold" };
     let told = format!(
-        "Its target refuses calls, is silent or can't be reached ({reason}): {} of {} hold it back, {how}, and {} are before it in its shard.",
+        "Its target refuses calls, is silent or can't be reached ({reason}): {} of {} {hold} it back, {how}, and {} before it in its shard.",
         breakers.len(),
-        count(present, "worker", "workers"),
-        facts.ahead
+        counted(present, "worker", "workers"),
+        counted(facts.ahead, "is", "are")
     );
     let suggestion = "Mend the target, or lower the queue's concurrency if it is asked for more than it takes: calls come back by themselves.";
     Some(Told::new(Hold::Breaker, told, suggestion))
@@ -178,7 +184,7 @@ fn in_line(facts: &Facts, found: &Found) -> Told {
         ahead => format!("It waits in line with {ahead} before it in its shard"),
     };
     let left = found.ticket.deadline.saturating_sub(facts.now);
-    let workers = count(facts.present().count() as u64, "worker is", "workers are");
+    let workers = counted(facts.present().count() as u64, "worker is", "workers are");
     let (rate, is_tight) = match line.estimate_seconds {
         Some(seconds) => {
             let took = span(0, seconds * 1000);
@@ -196,7 +202,7 @@ fn in_line(facts: &Facts, found: &Found) -> Told {
         None => ("nothing ended there in the last minute".to_owned(), false),
     };
     let told = format!(
-        "{before}: {rate}; {workers} there, and {} are left until its deadline.",
+        "{before}: {rate}; {workers} there, and it has {} left until its deadline.",
         span(0, left)
     );
     let suggestion = match (is_tight, line.estimate_seconds) {
@@ -211,9 +217,4 @@ fn in_line(facts: &Facts, found: &Found) -> Told {
         }
     };
     Told::new(Hold::Line, told, suggestion)
-}
-
-/// A number with its noun.
-pub(super) fn count(number: u64, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
 }
