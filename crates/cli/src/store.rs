@@ -30,17 +30,16 @@ impl Store {
     pub(crate) async fn queues(&self, only: Option<&QueueName>) -> Result<Vec<Queue>, Failure> {
         let queues = self.told(operate::queues(&self.redis).await)?;
         let Some(only) = only else { return Ok(queues) };
-        let found: Vec<Queue> = queues.into_iter().filter(|queue| queue.name == *only).collect();
-        match found.is_empty() {
-            true => Err(Failure::Unknown(format!("no queue {only} is registered"))),
-            false => Ok(found),
+        match queues.iter().find(|queue| queue.name == *only) {
+            None => Err(unregistered(only, &queues)),
+            Some(found) => Ok(vec![found.clone()]),
         }
     }
 
     /// One queue by its name.
     pub(crate) async fn queue(&self, name: &QueueName) -> Result<Queue, Failure> {
         let found = self.queues(Some(name)).await?.into_iter().next();
-        found.ok_or_else(|| Failure::Unknown(format!("no queue {name} is registered")))
+        found.ok_or_else(|| unregistered(name, &[]))
     }
 
     /// What an action did, or why it did nothing.
@@ -62,6 +61,21 @@ impl Store {
             Failure::Store { place: self.place.clone(), fault: format!("{err}{hint}") }
         })
     }
+}
+
+/// How many queues are named where one is not known.
+const NAMED: usize = 8;
+
+fn unregistered(name: &QueueName, there: &[Queue]) -> Failure {
+    let mut names: Vec<&str> = there.iter().take(NAMED).map(|queue| queue.name.as_str()).collect();
+    if there.len() > NAMED {
+        names.push("… (holdfastctl queue ls)");
+    }
+    let there = match names.is_empty() {
+        true => "no role has registered any".to_owned(),
+        false => format!("there is {}", names.join(", ")),
+    };
+    Failure::Unknown(format!("no queue {name} is registered; {there}"))
 }
 
 /// The address goes through the settings' own check, which never repeats it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use holdfast_core::model::RequestId;
+use holdfast_core::model::{QueueName, RequestId};
 
 use crate::app::{App, Named, Queue};
 use crate::id::{ID_RULE, NAME_RULE, is_id, is_name};
@@ -58,9 +58,24 @@ fn queue(app: &App, params: &RawPathParams) -> Result<Arc<Queue>, Problem> {
         return Err(Problem::new(Kind::InvalidName, format!("a queue's name is {NAME_RULE}")));
     }
     let known = app.queues.iter().find(|(known, _)| known.as_str() == name);
-    known.map(|(_, queue)| Arc::clone(queue)).ok_or_else(|| {
-        Problem::new(Kind::UnknownQueue, "no queue of this name is declared in the settings")
-    })
+    known.map(|(_, queue)| Arc::clone(queue)).ok_or_else(|| undeclared(app, name))
+}
+
+/// How many queues are named where one is not known.
+const NAMED: usize = 8;
+
+/// No queue of that name is declared. A name has a form in which nothing else can stand, so this one is told; and which
+/// there are, every caller may ask.
+fn undeclared(app: &App, name: &str) -> Problem {
+    let mut known: Vec<&str> = app.queues.keys().take(NAMED).map(QueueName::as_str).collect();
+    if app.queues.len() > NAMED {
+        known.push("…");
+    }
+    let detail = format!(
+        "no queue {name} is declared in the settings of this service; there is {} (GET /v1/queues)",
+        known.join(", ")
+    );
+    Problem::new(Kind::UnknownQueue, detail).with("queue", name)
 }
 
 /// Reads an id, wherever it stands.

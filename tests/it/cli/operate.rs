@@ -62,7 +62,11 @@ async fn a_queue_is_paused_and_limited_and_why_says_so() {
     let cleared = json(&fleet, &["queue", "limit", "q", "--clear"]).await;
     assert_eq!(cleared["after"]["limit"]["value"], Value::Null);
     let nowhere = at(&fleet, &["queue", "pause", "nowhere"]).await.exited(1);
-    assert!(nowhere.stderr.contains("no queue nowhere is registered"), "{}", nowhere.stderr);
+    assert!(
+        nowhere.stderr.contains("no queue nowhere is registered; there is q"),
+        "{}",
+        nowhere.stderr
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,7 @@ use serde::de::{DeserializeOwned, Error};
 use super::unread;
 use crate::app::App;
 use crate::body;
-use crate::id::NAME_RULE;
+use crate::id::{NAME_RULE, is_name};
 use crate::problem::{Kind, Problem};
 use crate::who::{Caller, Who};
 
@@ -41,10 +41,20 @@ impl FromRequestParts<Arc<App>> for Named {
             return Ok(Self(Queue { name, shards: queue.policy.shards }));
         }
         let found = Queue::find(&app.store.redis, &name).await.map_err(unread)?;
-        found.map(Self).ok_or_else(|| {
-            Problem::new(Kind::UnknownQueue, "no queue of this name is declared or registered")
-        })
+        found.map(Self).ok_or_else(|| unregistered(name.as_str()))
     }
+}
+
+/// No queue of that name is in the settings of this process, or in the registry.
+pub(super) fn unregistered(name: &str) -> Problem {
+    // A filter holds anything; what could be no name is not repeated.
+    if !is_name(name) {
+        return Problem::new(Kind::UnknownQueue, "no queue of this name is declared or registered");
+    }
+    let detail = format!(
+        "no queue {name} is declared or registered: GET /v1/ops/queues, or holdfastctl queue ls, lists those that are"
+    );
+    Problem::new(Kind::UnknownQueue, detail).with("queue", name)
 }
 
 impl FromRequestParts<Arc<App>> for Operator {

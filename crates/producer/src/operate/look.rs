@@ -64,8 +64,7 @@ pub(super) async fn leases(
     if let Some(only) = params.get("queue") {
         queues.retain(|queue| queue.name.as_str() == only);
         if queues.is_empty() {
-            let detail = "no queue of this name is declared or registered";
-            return Err(Problem::new(Kind::UnknownQueue, detail));
+            return Err(unregistered(only));
         }
     }
     let rows = operate::lease_rows(&app.store.redis, &queues, params.limit()?).await;

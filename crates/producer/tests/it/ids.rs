@@ -127,6 +127,15 @@ async fn a_path_is_decoded_once_and_leads_nowhere_else() {
             let url = format!("{}/v1/queues/{queue}{rest}", producer.base);
             let answer = producer.http.request("GET", &url, &[], "").await;
             assert_eq!((answer.status, problem(&answer).as_str()), (status, name), "{queue}{rest}");
+            if name == "unknown-queue" {
+                let told = json(&answer);
+                assert_eq!(told["queue"], queue);
+                let detail = told["detail"].as_str().unwrap();
+                assert!(
+                    detail.contains("no queue other") && detail.contains("there is q "),
+                    "{detail}"
+                );
+            }
         }
     }
 }
