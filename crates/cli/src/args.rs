@@ -362,6 +362,7 @@ mod tests {
             "dead redrive a b --redis redis://h --yes",
             "dead redrive --outcome gave-up --older 1h --redis redis://h",
             "dead redrive --all --redis redis://h --dry-run",
+            "doctor",
             "doctor --redis redis://h --user worker=w --user reclaimer=r",
         ] {
             assert!(parse(&format!("holdfastctl {line}")).is_ok(), "{line}");
@@ -370,7 +371,7 @@ mod tests {
             assert!(parse(&format!("holdfastctl {line}")).is_ok(), "{line}");
         }
         for line in [
-            "doctor",
+            "doctor --redis redis://h --config f.toml",
             "queue ls --operator http://h --redis redis://h",
             "queue ls --key-file f --redis redis://h",
             "dead ls --redis redis://h --config f.toml",

@@ -1,11 +1,13 @@
 //! Redis, where there is no producer to ask.
 
+use std::path::Path;
+
 use holdfast_core::model::QueueName;
 use holdfast_core::operate::{self, ActError, Queue};
 use holdfast_core::redis::Options;
 use holdfast_core::{Redis, StoreError};
 use holdfast_runtime::settings::RedisSettings;
-use holdfast_runtime::{Environment, Problems, Settings, frame};
+use holdfast_runtime::{Environment, Settings, frame};
 
 use crate::args::RedisArgs;
 use crate::failure::Failure;
@@ -19,7 +21,7 @@ pub(crate) struct Store {
 impl Store {
     /// Starts to connect.
     pub(crate) fn open(args: &RedisArgs) -> Result<Self, Failure> {
-        let settings = settings(args).map_err(Failure::Settings)?;
+        let settings = settings(args, &Environment::of_process())?;
         let place = settings.url.to_string();
         let redis = Redis::open(Options::from(&settings))
             .map_err(|err| Failure::Store { place: place.clone(), fault: err.to_string() })?;
@@ -78,20 +80,24 @@ fn unregistered(name: &QueueName, there: &[Queue]) -> Failure {
     Failure::Unknown(format!("no queue {name} is registered; {there}"))
 }
 
-/// The address goes through the settings' own check, which never repeats it.
-fn settings(args: &RedisArgs) -> Result<RedisSettings, Problems> {
-    match (&args.redis, &args.config) {
-        (Some(url), _) => {
-            let quoted = toml_text(&url.0);
-            let text = format!("[redis]\nurl = {quoted}\n");
-            Settings::load(&text, &Environment::default()).map(|settings| settings.redis)
-        }
-        (None, path) => {
-            let settings = frame::load(path.as_deref(), &Environment::of_process())?;
-            settings.redis_files().or(settings.redis)
-        }
+/// The address goes through the settings' own check, which never repeats it. Where the command line says nothing, the
+/// environment says it, as to every role.
+fn settings(args: &RedisArgs, environment: &Environment) -> Result<RedisSettings, Failure> {
+    if let Some(url) = &args.redis {
+        let text = format!("[redis]\nurl = {}\n", toml_text(&url.0));
+        let settings = Settings::load(&text, &Environment::default());
+        return settings.map(|settings| settings.redis).map_err(Failure::Settings);
     }
+    let path = args.config.as_deref().or_else(|| environment.config().map(Path::new));
+    let settings = frame::load(path, environment).map_err(Failure::Settings)?;
+    if path.is_none() && !settings.is_given("redis", "url") {
+        return Err(Failure::Usage(NOWHERE.to_owned()));
+    }
+    settings.redis_files().or(settings.redis).map_err(Failure::Settings)
 }
+
+const NOWHERE: &str = "holdfastctl: nothing says where Redis is: --redis URL, --config PATH, or HOLDFAST_CONFIG or \
+    HOLDFAST_REDIS_URL in the environment";
 
 /// A text as TOML wants it: like JSON, but for the one letter that only JSON takes as it is.
 fn toml_text(text: &str) -> String {
@@ -103,8 +109,32 @@ mod tests {
     use super::*;
     use crate::args::Hidden;
 
-    fn by_url(url: &str) -> Result<RedisSettings, Problems> {
-        settings(&RedisArgs { redis: Some(Hidden(url.to_owned())), config: None })
+    fn by_url(url: &str) -> Result<RedisSettings, Failure> {
+        let args = RedisArgs { redis: Some(Hidden(url.to_owned())), config: None };
+        settings(&args, &Environment::default())
+    }
+
+    #[test]
+    fn where_the_command_line_says_nothing_the_environment_says_where_redis_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("holdfast.toml");
+        std::fs::write(&path, "[redis]\nurl = \"redis://of-the-file\"\n").unwrap();
+        let path = path.to_str().unwrap();
+        let by = |variables: &[(&str, &str)], args: RedisArgs| {
+            settings(&args, &Environment::new(variables.iter().copied()))
+                .map(|settings| settings.url.expose().to_owned())
+        };
+        let nothing = || RedisArgs { redis: None, config: None };
+        let config = ("HOLDFAST_CONFIG", path);
+        let url = ("HOLDFAST_REDIS_URL", "redis://of-the-environment");
+        assert_eq!(by(&[config], nothing()).unwrap(), "redis://of-the-file");
+        assert_eq!(by(&[url], nothing()).unwrap(), "redis://of-the-environment");
+        assert_eq!(by(&[config, url], nothing()).unwrap(), "redis://of-the-environment");
+        let named = RedisArgs { redis: Some(Hidden("redis://named".to_owned())), config: None };
+        assert_eq!(by(&[config, url], named).unwrap(), "redis://named");
+        let told = by(&[], nothing()).unwrap_err();
+        assert_eq!(told.code(), 2);
+        assert!(told.to_string().contains("HOLDFAST_CONFIG"), "{told}");
     }
 
     #[test]

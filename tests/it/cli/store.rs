@@ -153,6 +153,13 @@ async fn redis_is_found_by_a_settings_file_too() {
     std::fs::write(path.path(), fleet.settings("producer", 1)).expect("a settings file");
     let ran = ctl(&["queue", "ls", "--config", super::arg(path.path())]).await.exited(0);
     assert_eq!(words(ran.text())[1][0], "q");
+    // As a role finds it, where the command line says nothing.
+    let mut doctor = super::command(&["doctor", "--output", "json"]);
+    doctor.env("HOLDFAST_CONFIG", path.path());
+    let found = super::ended(doctor).await;
+    assert_eq!(found.json()["shards"], 1, "{}", found.stderr);
+    let nowhere = ctl(&["doctor"]).await.exited(2);
+    assert!(nowhere.stderr.contains("HOLDFAST_CONFIG"), "{}", nowhere.stderr);
     // The same story by both ways.
     let status = api(&fleet, &["submit", super::arg(path.path())]).await;
     assert_eq!(status.code, Some(1), "settings are no JSON");

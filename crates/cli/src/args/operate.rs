@@ -253,7 +253,7 @@ pub(crate) struct RedriveArgs {
 }
 
 #[derive(Debug, Flags)]
-#[command(group(clap::ArgGroup::new("doctor_where").required(true).args(["redis", "config"])))]
+#[command(after_help = DOCTOR_WHERE)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(crate) redis: RedisArgs,
@@ -267,6 +267,10 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) output: Form,
 }
+
+const DOCTOR_WHERE: &str = "\
+Without --redis and --config, Redis is where a role would find it: HOLDFAST_CONFIG names the settings file,
+HOLDFAST_REDIS_URL and the like what is not in it.";
 
 fn user(text: &str) -> Result<(Role, String), String> {
     let rule = || "must be producer, worker or reclaimer, =, and the user's name".to_owned();

@@ -42,8 +42,8 @@ impl Environment {
         Self(ours.filter(|(name, value)| !is_service_link(name, value.as_deref())).collect())
     }
 
-    /// Where the settings file lies.
-    pub(crate) fn config(&self) -> Option<&str> {
+    /// Where the settings file lies, if it says so.
+    pub fn config(&self) -> Option<&str> {
         self.0.get(CONFIG)?.as_deref()
     }
 
