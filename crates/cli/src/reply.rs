@@ -37,9 +37,13 @@ pub(crate) struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}): {}", self.code, self.status, self.detail)
+        write!(f, "{} ({}): {}", self.code, self.status, self.detail)?;
+        // The API knows the header, and not how this tool fills it.
+        if self.status == StatusCode::UNAUTHORIZED { f.write_str(WHICH_KEY) } else { Ok(()) }
     }
 }
+
+const WHICH_KEY: &str = "; the key is that of --key-file, or HOLDFAST_KEY without it";
 
 /// What is read of a problem body (RFC 9457).
 #[derive(Deserialize)]
@@ -127,6 +131,13 @@ pub(crate) mod tests {
         let refusal = reply(422, &[], body).refusal();
         assert_eq!(refusal.to_string(), "id-reused (422): d");
         assert_eq!(refusal.generation.as_deref(), Some("ab"));
+    }
+
+    #[test]
+    fn who_needs_a_key_is_told_where_this_tool_takes_it_from() {
+        let body = br#"{"type":"/problems/unauthorized","status":401,"detail":"a key is needed"}"#;
+        let told = reply(401, &[], body).refusal().to_string();
+        assert!(told.contains("--key-file") && told.contains("HOLDFAST_KEY"), "{told}");
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub(crate) struct OpsArgs {
         conflicts_with = "where"
     )]
     pub(crate) operator: Hidden,
-    /// A file that holds a key with the scope operate, and nothing else.
+    /// A file that holds a key with the scope operate, and nothing else. Without it, HOLDFAST_KEY in the environment is the key.
     #[arg(long, value_name = "PATH", conflicts_with = "where")]
     pub(crate) key_file: Option<PathBuf>,
     #[command(flatten)]
