@@ -275,3 +275,22 @@ async fn a_redis_of_ones_own_is_used_and_no_private_one_is_started() {
     assert!(up.result("r1").await.contains("arrival 1"));
     assert_eq!(gateway.counts().arrived, 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_stand_in_runs_by_itself_and_answers_like_an_inference_server() {
+    let mut process = Process::start(HOLDFAST, &["stand-in", "--listen", "127.0.0.1:0"], &[]);
+    let told = process.wait_for_line(|line| line.starts_with("stand-in"), SOON).await;
+    let url = told.split_whitespace().nth(1).expect("an address");
+    let taken = url.strip_prefix("http://").expect("an address");
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"Hello"}]}"#;
+    let headers = [("content-type", "application/json")];
+    let answer =
+        Http::new().request("POST", &format!("{url}/v1/chat/completions"), &headers, body).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert!(answer.text().contains("Hello"), "{}", answer.text());
+    // Whoever takes the place of another is told so, and by which address.
+    let second = Process::run(HOLDFAST, &["stand-in", "--listen", taken], &[]).await;
+    assert_eq!(second.status.code(), Some(1), "{}", second.stderr);
+    assert!(second.stderr.contains(taken), "{}", second.stderr);
+    assert!(process.terminate().await.success(), "{}", process.output());
+}

@@ -21,6 +21,8 @@ pub(crate) enum Command {
     Up(Up),
     /// Run the roles as processes, kill one, freeze another, and prove that nothing got lost
     Demo(Demo),
+    /// Run an inference server that computes nothing, to try roles with that run on their own
+    StandIn(StandIn),
     /// Run one role: the demo's processes
     #[command(hide = true)]
     Role(Role),
@@ -82,6 +84,13 @@ impl Server {
     pub(crate) fn search_path(&self) -> OsString {
         self.search_path.clone().unwrap_or_default()
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StandIn {
+    /// Where it listens; all that is sent to it can be read there
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
+    pub(crate) listen: SocketAddr,
 }
 
 #[derive(Debug, Args)]

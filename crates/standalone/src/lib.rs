@@ -7,6 +7,7 @@
 //!   keeps the server, `up::greeting` is what it says once it runs.
 //! - `demo` runs the roles as processes of their own, by way of `role`, which is this program again; kills one and
 //!   freezes another; and keeps a ledger.
+//! - `stand_in` is the inference server that computes nothing, as a process, for roles that run on their own.
 //! - `console` is how all of them speak to whoever started them.
 
 mod cli;
@@ -14,6 +15,7 @@ mod console;
 mod demo;
 mod private_redis;
 mod role;
+mod stand_in;
 mod up;
 
 use std::process::ExitCode;
@@ -30,6 +32,9 @@ pub fn main() -> ExitCode {
     match Cli::try_parse() {
         Ok(Cli { command: Command::Up(args) }) => begun(|process| up::run(process, args)),
         Ok(Cli { command: Command::Demo(args) }) => demo::run(&args),
+        Ok(Cli { command: Command::StandIn(args) }) => {
+            begun(|process| stand_in::run(process, &args))
+        }
         Ok(Cli { command: Command::Role(args) }) => begun(|process| role::run(process, args)),
         Err(wrong) => console::usage(&wrong),
     }
