@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_testkit::RedisServer;
 use holdfast_testkit::stand_in::Rule;
+use holdfast_testkit::{RedisServer, eventually};
 
+use crate::cli::ctl;
 use crate::fleet::{Fleet, SOON, Setup};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,6 +51,26 @@ async fn a_terminated_worker_settles_what_ends_in_time() {
     assert!(leaving.process.terminate().await.success(), "{}", leaving.process.output());
     assert_eq!((fleet.count("finished").await, fleet.count("leased").await), (10, 0));
     assert_eq!(fleet.gateway.counts().arrived, 10, "each was sent once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_drained_leaves_the_list_of_workers_with_its_end() {
+    let fleet = Fleet::start().await;
+    let (mut leaving, _staying) =
+        (fleet.worker(), fleet.worker_with(&[("HOLDFAST_WORKER_NAME", "stays")]));
+    let names = async || -> Vec<String> {
+        let at = ["worker", "ls", "--redis", fleet.redis.url(), "--output", "json"];
+        let rows = ctl(&at).await.exited(0).json();
+        let rows = rows.as_array().expect("a list").iter();
+        rows.map(|row| row["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    eventually("both are there", SOON, async || match names().await {
+        both if both.len() == 2 => Ok(()),
+        others => Err(format!("{others:?}")),
+    })
+    .await;
+    assert!(leaving.process.terminate().await.success(), "{}", leaving.process.output());
+    assert_eq!(names().await, ["stays"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

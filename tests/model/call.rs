@@ -116,6 +116,10 @@ pub(crate) enum Call {
         value: u8,
         age: Ms,
     },
+    EndWorker {
+        name: u8,
+        age: Ms,
+    },
     Ring,
     Depth,
     Audit(Vec<Id>),
@@ -149,7 +153,9 @@ impl Call {
             Self::Read { .. } => "read",
             Self::Policy { .. } => "policy",
             Self::Overrule(_) => "overrule",
-            Self::RegisterQueue { .. } | Self::RegisterWorker { .. } => "register",
+            Self::RegisterQueue { .. } | Self::RegisterWorker { .. } | Self::EndWorker { .. } => {
+                "register"
+            }
             Self::Ring => "ring",
             Self::Depth => "depth",
             Self::Audit(_) => "audit",
@@ -161,7 +167,7 @@ impl Call {
     pub(crate) fn registry(&self) -> Option<&'static str> {
         match self {
             Self::RegisterQueue { .. } => Some(QUEUES),
-            Self::RegisterWorker { .. } => Some(WORKERS),
+            Self::RegisterWorker { .. } | Self::EndWorker { .. } => Some(WORKERS),
             Self::Spoiled { call, .. } => call.registry(),
             _ => None,
         }

@@ -400,7 +400,12 @@ impl Draw<'_> {
         if self.dice.one_in(2) {
             return Call::RegisterQueue { name, value };
         }
-        Call::RegisterWorker { name, value, age: self.dice.of(&[20_000, 600_000]) }
+        let age = self.dice.of(&[20_000, 600_000]);
+        // Drawn by no die of its own, so that all other calls of a walk stay what they were.
+        if (value, age) == (2, 600_000) {
+            return Call::EndWorker { name, age };
+        }
+        Call::RegisterWorker { name, value, age }
     }
 }
 

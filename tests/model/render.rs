@@ -146,7 +146,14 @@ impl State {
         let worker = |name: &_, (seen, value): &(Ms, _)| {
             (vec![*name], [&seen.to_be_bytes()[..], &names::worker_value(*value)].concat())
         };
-        shard.put(WORKERS, hash(&self.workers, worker));
+        let ended = |name: &_, ended: &Ms| (vec![b'-', *name], ended.to_be_bytes().to_vec());
+        let mut workers = hash(&self.workers, worker);
+        if let (Content::Hash(rows), Content::Hash(more)) =
+            (&mut workers, hash(&self.ended_workers, ended))
+        {
+            rows.extend(more);
+        }
+        shard.put(WORKERS, workers);
         shard
     }
 

@@ -31,6 +31,7 @@ impl State {
         rates.for_each(|till| shift(till, 1_000 * by));
         self.sessions.values_mut().for_each(|row| shift(&mut row.seen, by));
         self.workers.values_mut().for_each(|(seen, _)| shift(seen, by));
+        self.ended_workers.values_mut().for_each(|ended| shift(ended, by));
         self.meta.beat.iter_mut().for_each(|beat| shift(beat, by));
         self.meta.forgiven_to.iter_mut().for_each(|till| shift(till, by));
     }

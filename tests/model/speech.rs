@@ -58,6 +58,9 @@ impl Call {
             Self::RegisterWorker { name, value, age } => {
                 vec![b"worker".to_vec(), vec![*name], names::worker_value(*value), text(age)]
             }
+            Self::EndWorker { name, age } => {
+                vec![b"ended".to_vec(), vec![*name], Vec::new(), text(age)]
+            }
             Self::Ring | Self::Depth => Vec::new(),
             Self::Audit(ids) => ids.iter().map(|id| names::key(*id).into()).collect(),
             Self::Spoiled { call, way } => spoil::spoiled(call.script(), call.args(), *way),

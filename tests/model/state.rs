@@ -246,6 +246,8 @@ pub(crate) struct State {
     pub(crate) bell: usize,
     pub(crate) queues: BTreeMap<u8, u8>,
     pub(crate) workers: BTreeMap<u8, (Ms, u8)>,
+    /// When workers ended.
+    pub(crate) ended_workers: BTreeMap<u8, Ms>,
 }
 
 /// What the ticket under a handle's key says of that handle.

@@ -54,6 +54,7 @@ impl State {
             Call::RegisterWorker { name, value, age } => {
                 self.register_worker(*name, *value, *age, now)
             }
+            Call::EndWorker { name, age } => self.end_worker(*name, *age, now),
             Call::Ring => self.put_back_a_token(),
             Call::Depth => self.depth(now),
             Call::Audit(ids) => self.audit(ids),

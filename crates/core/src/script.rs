@@ -45,7 +45,9 @@ pub use promote::{Promote, PromoteReply};
 pub use read::{Found, Read};
 pub use reclaim::{Charge, Reclaim, ReclaimReply};
 pub use redrive::{Redrive, RedriveReply};
-pub use register::{Register, RegisterReply, WorkerRow, registered_queues, registered_workers};
+pub use register::{
+    Register, RegisterReply, WorkerRegistry, WorkerRow, registered_queues, registered_workers,
+};
 pub use renew::{Renew, RenewReply};
 pub use requests::Requests;
 pub use ring::Ring;

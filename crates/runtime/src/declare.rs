@@ -212,7 +212,8 @@ impl Declaring {
         for (queue, policy) in &self.queues {
             let (row, asked) = (Register::Queue(queue, policy.shards), Instant::now());
             match row.run(&self.redis).await? {
-                RegisterReply::Registered(now) => {
+                // The second is said of workers alone.
+                RegisterReply::Registered(now) | RegisterReply::Ended(now) => {
                     note_skew(now);
                     if let Some(told) = &self.told_time {
                         told(now, asked.elapsed());

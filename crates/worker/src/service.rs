@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::Redis;
-use holdfast_core::model::QueueName;
+use holdfast_core::model::{QueueName, Session};
 use holdfast_core::rights::Role;
+use holdfast_core::script::Register;
+use holdfast_core::{Chain, Redis};
 use holdfast_runtime::declare::Declaring;
 use holdfast_runtime::settings::{GRACE, GRACE_RESERVE};
 use holdfast_runtime::{BoxError, Services};
+use tokio::time::timeout;
+use tracing::info;
 
 use crate::cancels::Cancels;
 use crate::claimer::Claimer;
@@ -69,18 +72,32 @@ pub fn spawn(services: &mut Services, redis: Redis, config: Config) -> Result<()
         hand_back: hand_back(config.drain),
     };
     let health = services.health().clone();
+    let (redis, session) = (worker.store.usual.clone(), worker.claimer.session());
     services.spawn("declare", |stop| declaring.run(stop));
     services.spawn("cancels", |stop| cancels.run(stop));
     services.spawn("files", |stop| files::run(queues, stop));
     services.spawn("worker", |stop| async move {
         // Nothing is claimed before the server has been looked at and the scripts know the queues' policy.
-        tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            () = health.until_ready(PART) => {}
-        }
-        worker.run(stop).await
+        let worked = tokio::select! {
+            () = stop.cancelled() => Ok(()),
+            () = health.until_ready(PART) => worker.run(stop.clone()).await,
+        };
+        leave(&redis, session).await;
+        worked
     });
     Ok(())
+}
+
+/// How long the end may wait for Redis to take note of it.
+const LAST_WORD: Duration = Duration::from_millis(300);
+
+/// Has this worker shown no more. One that can't say so is forgotten as one that was killed.
+async fn leave(redis: &Redis, session: Session) {
+    match timeout(LAST_WORD, Register::Ended(session).run(redis)).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(err)) => info!(error = %Chain(&err), "redis does not know of the end"),
+        Err(_) => info!("redis did not take note of the end in time"),
+    }
 }
 
 /// What the grace period leaves after the drain for handing back, with time to go.
@@ -97,6 +114,7 @@ mod tests {
     fn drain_and_hand_back_end_inside_the_grace_period() {
         for drain in [Duration::ZERO, Duration::from_secs(25), GRACE - GRACE_RESERVE] {
             let rest = GRACE - drain - hand_back(drain);
+            let rest = rest - LAST_WORD;
             assert!(rest > Duration::from_secs(1), "the frame keeps a second for itself: {rest:?}");
             assert!(hand_back(drain) > Duration::from_millis(500));
         }

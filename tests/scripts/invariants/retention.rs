@@ -2,7 +2,10 @@
 
 use holdfast_core::{
     model::{Generation, Handle, Outcome, Session},
-    script::{RedriveReply, Register, SettleReply, SubmitReply, SweepReply, registered_workers},
+    script::{
+        RedriveReply, Register, RegisterReply, SettleReply, SubmitReply, SweepReply,
+        WorkerRegistry, registered_workers,
+    },
 };
 
 use crate::fixture::{Item, Shard, ack, assert_same, bury, fence};
@@ -90,6 +93,24 @@ async fn a_worker_is_shown_while_it_is_heard_of_and_forgotten_a_day_later() {
     let rows = registered_workers(&shard.redis).await.unwrap();
     let shown: Vec<_> = rows.iter().map(|row| (row.session, row.text.as_str())).collect();
     assert_eq!(shown, [(young, "young")]);
+}
+
+#[tokio::test]
+async fn a_worker_that_ended_is_gone_at_once_and_does_not_come_back_by_what_it_sent_before() {
+    let (shard, ended, other) = (Shard::start().await, Session::random(), Session::random());
+    let row = async |row: Register<'_>| row.run(&shard.redis).await.unwrap();
+    row(Register::Worker(ended, "ended")).await;
+    row(Register::Worker(other, "other")).await;
+    let before = shard.now().await;
+    assert!(matches!(row(Register::Ended(ended)).await, RegisterReply::Ended(at) if at >= before));
+    // A copy that was on its way, and a second end.
+    for late in [Register::Worker(ended, "ended"), Register::Ended(ended)] {
+        assert!(matches!(row(late).await, RegisterReply::Ended(_)));
+        let registry = WorkerRegistry::read(&shard.redis).await.unwrap();
+        let shown: Vec<_> = registry.workers.iter().map(|row| row.text.as_str()).collect();
+        assert_eq!(shown, ["other"]);
+        assert!(registry.last_ended.is_some_and(|at| at >= before));
+    }
 }
 
 #[tokio::test]

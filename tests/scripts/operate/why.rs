@@ -188,6 +188,14 @@ async fn what_could_run_says_where_the_workers_are() {
         "It can be claimed, but no worker is there: the last one was seen T ago.",
         start,
     );
+    let ended = worker(&shard, "ended").await;
+    Register::Ended(ended).run(&shard.redis).await.unwrap();
+    assert_told(
+        &why(&shard, "a").await,
+        Hold::NoWorker,
+        "It can be claimed, but no worker is there: the last one ended T ago.",
+        start,
+    );
     worker(&shard, "elsewhere").await;
     assert_told(
         &why(&shard, "a").await,

@@ -16,7 +16,7 @@ use crate::{
 pub(super) static REGISTER: Script<1, 4> =
     Script::new("register", include_str!("../../lua/register.lua"));
 
-/// A worker's row is for eyes only, and forgotten when nobody has renewed it for a day.
+/// A worker's row is for eyes only, and forgotten when nobody has renewed it for a day; that it ended is as well.
 const WORKER_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 /// A row of a registry.
@@ -25,6 +25,8 @@ pub enum Register<'a> {
     Queue(&'a QueueName, NonZeroU32),
     /// A worker session, and what it says of itself.
     Worker(Session, &'a str),
+    /// The end of a worker session: it is shown no more, and a row of it that arrives later does not come back.
+    Ended(Session),
 }
 
 /// What the registry says.
@@ -34,6 +36,8 @@ pub enum RegisterReply {
     Registered(u64),
     /// The queue was registered otherwise before: shards and schema.
     Differs(String),
+    /// The worker has ended, now or before; the server's time in ms.
+    Ended(u64),
 }
 
 impl Register<'_> {
@@ -46,6 +50,7 @@ impl Register<'_> {
             Self::Worker(session, text) => {
                 (WORKERS, "worker", session.to_string(), (*text).to_owned())
             }
+            Self::Ended(session) => (WORKERS, "ended", session.to_string(), String::new()),
         };
         let head = [
             Bytes::from_static(kind.as_bytes()),
@@ -56,6 +61,7 @@ impl Register<'_> {
         REGISTER
             .run_once(redis, [key], head, |word, rest| match word {
                 b"registered" => Some(RegisterReply::Registered(u64_at(rest, 0)?)),
+                b"ended" => Some(RegisterReply::Ended(u64_at(rest, 0)?)),
                 b"differs" => Some(RegisterReply::Differs(
                     String::from_utf8_lossy(&bytes_at(rest, 0)?).into_owned(),
                 )),
@@ -89,19 +95,39 @@ pub struct WorkerRow {
     pub text: String,
 }
 
+/// The registry of workers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkerRegistry {
+    /// Those that have not said that they ended.
+    pub workers: Vec<WorkerRow>,
+    /// When the last one said so, in ms of the Redis clock, if one did within a day.
+    pub last_ended: Option<u64>,
+}
+
+impl WorkerRegistry {
+    /// Reads it. What is laid out otherwise is left out.
+    pub async fn read(redis: &Redis) -> Result<Self, StoreError> {
+        let mut registry = Self::default();
+        for (name, value) in rows_of(redis, WORKERS).await? {
+            let Some((seen, text)) = value.split_first_chunk() else { continue };
+            let (seen, name) = (u64::from_be_bytes(*seen), String::from_utf8_lossy(&name));
+            if name.starts_with(ENDED) {
+                registry.last_ended = registry.last_ended.max(Some(seen));
+            } else if let Ok(session) = name.parse() {
+                let text = String::from_utf8_lossy(text).into_owned();
+                registry.workers.push(WorkerRow { session, seen, text });
+            }
+        }
+        Ok(registry)
+    }
+}
+
+/// What the name of a row begins with that says when a worker ended.
+const ENDED: char = '-';
+
 /// The registered workers.
 pub async fn registered_workers(redis: &Redis) -> Result<Vec<WorkerRow>, StoreError> {
-    let rows = rows_of(redis, WORKERS).await?;
-    let read = |(name, value): (Bytes, Bytes)| {
-        let session = std::str::from_utf8(&name).ok()?.parse().ok()?;
-        let seen = u64::from_be_bytes(value.get(..8)?.try_into().ok()?);
-        Some(WorkerRow {
-            session,
-            seen,
-            text: String::from_utf8_lossy(value.get(8..)?).into_owned(),
-        })
-    };
-    Ok(rows.into_iter().filter_map(read).collect())
+    Ok(WorkerRegistry::read(redis).await?.workers)
 }
 
 async fn rows_of(redis: &Redis, key: &'static str) -> Result<Vec<(Bytes, Bytes)>, StoreError> {

@@ -13,7 +13,7 @@ use crate::{
     model::{Fence, Handle, Home, Identity, Key, QueueName},
     operate::single::{is_of, look},
     plain,
-    script::{Depth, Found, WorkerRow, registered_workers},
+    script::{Depth, Found, WorkerRegistry, WorkerRow},
 };
 
 /// How the reads are called in errors.
@@ -61,6 +61,8 @@ pub(super) struct Facts {
     pub(super) ended_last_minute: u64,
     /// The workers of the registry.
     pub(super) workers: Vec<WorkerRow>,
+    /// When the last one said that it ended.
+    pub(super) last_ended: Option<u64>,
     /// Whether one that is there has ever asked this shard for work.
     pub(super) is_served: bool,
     /// When somebody last renewed or reclaimed here; 0: never.
@@ -122,6 +124,7 @@ impl Facts {
             }
         }
         let [has_ticket, has_request, has_result] = there;
+        let registry = WorkerRegistry::read(redis).await?;
         let mut facts = Self {
             queue: queue.name.clone(),
             tenant: identity.tenant.to_string(),
@@ -139,7 +142,8 @@ impl Facts {
             ahead: 0,
             suspect_runs: false,
             ended_last_minute: 0,
-            workers: registered_workers(redis).await?,
+            workers: registry.workers,
+            last_ended: registry.last_ended,
             is_served: false,
             beat: 0,
         };

@@ -130,9 +130,12 @@ fn unserved(facts: &Facts) -> Option<Told> {
     let queue = &facts.queue;
     let present = facts.present().count() as u64;
     if present == 0 {
-        let seen = match facts.last_seen() {
-            Some(seen) => format!("the last one was seen {} ago", span(seen, facts.now)),
-            None => "none was ever seen".to_owned(),
+        let seen = match (facts.last_seen(), facts.last_ended) {
+            (seen, Some(ended)) if seen.is_none_or(|seen| seen <= ended) => {
+                format!("the last one ended {} ago", span(ended, facts.now))
+            }
+            (Some(seen), _) => format!("the last one was seen {} ago", span(seen, facts.now)),
+            (None, _) => "none was ever seen".to_owned(),
         };
         let told = format!("It can be claimed, but no worker is there: {seen}.");
         let suggestion = "Start a worker, or see why it does not run: holdfastctl worker ls.";
