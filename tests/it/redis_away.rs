@@ -124,3 +124,60 @@ async fn after_each_of_20_restarts_every_loop_works_again_within_5_seconds() {
         fleet.ready(worker.ops).await;
     }
 }
+
+/// What a probe of a role's readiness says of Redis; none: it is ready.
+async fn reason(fleet: &Fleet, ops: u16) -> Option<String> {
+    let url = format!("http://127.0.0.1:{ops}/readyz");
+    let answer = fleet.http.request("GET", &url, &[], "").await;
+    let told: serde_json::Value = serde_json::from_slice(&answer.body).expect("JSON");
+    told["reasons"]["redis"].as_str().map(str::to_owned)
+}
+
+/// A submit at a level asks Redis what it can give before it is stored, so it finds other troubles first than a plain one.
+#[tokio::test(flavor = "multi_thread")]
+async fn submits_at_a_level_tell_the_readiness_and_their_callers_what_plain_ones_do() {
+    for durability in ["acknowledged", "fsynced", "replicated"] {
+        let redis = RedisServer::recent(|_| {}).await;
+        redis.command(&["ACL", "SETUSER", "api", "on", ">pw", "~*", "&*", "+@all"]).await;
+        let setup = Setup {
+            redis_url: Some(format!("redis://api:pw@127.0.0.1:{}", redis.port())),
+            queue: format!("durability = \"{durability}\""),
+            ..Setup::default()
+        };
+        let fleet = Fleet::without_producer(setup, redis).await;
+        let producer = fleet.role("producer", env!("CARGO_BIN_EXE_it-producer"), &[]);
+        fleet.ready(producer.ops).await;
+        let refused = async |problem: &str, known: &str| {
+            let answer = fleet.post("{\"timeout\":\"10m\",\"payload\":1}").await;
+            assert_eq!(answer.status, 503, "{durability}: {}", answer.text());
+            assert!(answer.text().contains(problem), "{durability}: {}", answer.text());
+            let told = reason(&fleet, producer.ops).await.unwrap_or_default();
+            assert!(told.starts_with(known), "{durability}: the first probe says {told:?}");
+        };
+        fleet.redis.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
+        refused("store-read-only", "read-only").await;
+        fleet.redis.command(&["CONFIG", "SET", "min-replicas-to-write", "0"]).await;
+        fleet.ready(producer.ops).await;
+
+        let granted = async |rights: &str| {
+            fleet.redis.command(&["ACL", "SETUSER", "api", rights]).await;
+            eventually("a submit finds the right, and a probe that", SOON, async || {
+                fleet.post("{\"timeout\":\"10m\",\"payload\":1}").await;
+                reason(&fleet, producer.ops).await.map_or(Ok(()), Err)
+            })
+            .await;
+        };
+        fleet.redis.command(&["ACL", "SETUSER", "api", "-@all"]).await;
+        refused("store-denied", "denied").await;
+        granted("+@all").await;
+        if durability != "acknowledged" {
+            fleet.redis.command(&["ACL", "SETUSER", "api", "-info"]).await;
+            refused("durability-unavailable", "denied: info").await;
+            granted("+info").await;
+        }
+
+        fleet.redis.pause();
+        refused("/problems/", "unreachable").await;
+        fleet.redis.resume();
+    }
+}

@@ -18,7 +18,7 @@ use crate::app::Store;
 use crate::batcher::{Inbox, Job};
 use crate::durable::Kept;
 use crate::status::Seen;
-use crate::store::{Lost, patiently};
+use crate::store::{Lost, Unread, patiently};
 use crate::traced;
 
 /// A submit on its way.
@@ -121,9 +121,9 @@ impl Admission {
         match kept.missing().await {
             Ok(None) => return Some(group),
             Ok(Some(missing)) => {
-                self.tell_by_id_rule(group, || Told::Unsafe(missing), || Told::Unreachable).await;
+                self.tell_by_id_rule(group, || Told::Unsafe(missing), unstored).await;
             }
-            Err(_) => tell_all(group, || Told::Unreachable),
+            Err(lost) => tell_all(group, || unstored(&lost)),
         }
         None
     }
@@ -173,10 +173,10 @@ impl Admission {
         }
         match lost.error.as_ref().and_then(|error| error.refusal()) {
             Some(Refusal::OutOfMemory) if lost.may_have_run => {
-                self.tell_by_id_rule(group, || Told::Unknown, || Told::Unknown).await;
+                self.tell_by_id_rule(group, || Told::Unknown, |_| Told::Unknown).await;
             }
             Some(Refusal::OutOfMemory) => {
-                self.tell_by_id_rule(group, || Told::StoreFull, || Told::Unreachable).await;
+                self.tell_by_id_rule(group, || Told::StoreFull, unstored).await;
             }
             Some(Refusal::Denied) => {
                 let may_have_run = lost.may_have_run;
@@ -194,13 +194,14 @@ impl Admission {
         &mut self,
         group: Vec<Waiting>,
         not_kept: impl Fn() -> Told,
-        unread: impl Fn() -> Told,
+        unread: impl Fn(&Lost) -> Told,
     ) {
         let keys: Vec<Key> = group.iter().map(|job| job.item.submission.key()).collect();
         let read = Read { shard: &self.shard, keys: &keys, whole: false, tick: false };
         let call = || read.run(&self.store.redis);
-        let Ok(kept) = patiently(self.store.patience, call).await else {
-            return tell_all(group, unread);
+        let kept = match patiently(self.store.patience, call).await {
+            Ok(kept) => kept,
+            Err(lost) => return tell_all(group, || unread(&lost)),
         };
         let told = group.into_iter().zip(kept.answer).map(|(job, found)| {
             let told = match found {
@@ -242,6 +243,15 @@ impl Admission {
         for (job, told) in group {
             answer(job, told);
         }
+    }
+}
+
+/// What is told of a submit that was not sent, because a look before it came to nothing.
+fn unstored(lost: &Lost) -> Told {
+    match lost.unread() {
+        Unread::Unanswered => Told::Unreachable,
+        Unread::ReadOnly => Told::StoreReadOnly,
+        Unread::Denied => Told::StoreDenied { may_have_run: false },
     }
 }
 

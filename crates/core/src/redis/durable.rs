@@ -94,10 +94,15 @@ impl Level {
         let answer = redis.call("INFO", Some(slot_of(&shard.meta)), sections).await;
         match answer.map_err(|err| err.named(CALL)) {
             Ok(value) => {
+                redis.status.note_needed(CALL, false);
                 let text = value.into_string().ok_or(StoreError::Reply { call: CALL })?;
                 Ok(self.missing_in(&text))
             }
-            Err(err) if err.refusal() == Some(Refusal::Denied) => Ok(Some(Missing::Unreadable)),
+            Err(err) if err.refusal() == Some(Refusal::Denied) => {
+                // Elsewhere it may be denied without harm; here no submit gets by.
+                redis.status.note_needed(CALL, true);
+                Ok(Some(Missing::Unreadable))
+            }
             Err(err) => Err(err),
         }
     }

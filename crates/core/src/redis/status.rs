@@ -45,7 +45,8 @@ const DENIED: Duration = Duration::from_secs(20);
 struct State {
     trouble: Option<Trouble>,
     seen: bool,
-    /// The scripts that lack a right, when that was last told, and the command where Redis named it: until the same script gets through.
+    /// The scripts, or commands that submits can't do without, that lack a right, when that was last told, and the
+    /// command where Redis named it: until the same one gets through.
     denied: BTreeMap<String, (Instant, Option<String>)>,
     /// What the user lacks for each role, as it was last asked for.
     lacking: BTreeMap<Role, Vec<String>>,
@@ -130,6 +131,22 @@ impl Status {
             _ if is_denied => self.set(Some(Trouble::Denied)),
             Some(Trouble::Denied) => self.set(None),
             _ => {}
+        }
+    }
+
+    /// A command that is no script, and that submits can't do without, was denied or got through.
+    pub(super) fn note_needed(&self, command: &'static str, denied: bool) {
+        let mut state = self.lock();
+        match denied {
+            true => {
+                let now = (Instant::now(), Some(command.to_owned()));
+                state.denied.insert(command.to_owned(), now);
+            }
+            false => drop(state.denied.remove(command)),
+        }
+        drop(state);
+        if denied {
+            self.set(Some(Trouble::Denied));
         }
     }
 
@@ -232,6 +249,18 @@ mod tests {
         status.lacks(Role::Worker, &rights);
         status.connected(true);
         assert_eq!(status.denied_commands(), [""; 0], "another server may answer");
+    }
+
+    #[test]
+    fn a_command_that_submits_need_is_denied_until_it_gets_through_itself() {
+        let status = Status::default();
+        status.note_needed("info", true);
+        status.note(None, SCRIPT);
+        assert_eq!(status.trouble(), Some(Trouble::Denied), "others get through");
+        assert_eq!(status.denied_commands(), ["info"]);
+        status.note_needed("info", false);
+        status.note(None, None);
+        assert_eq!(status.trouble(), None);
     }
 
     #[test]
