@@ -1,60 +1,109 @@
-//! The stand-in on a thread of its own: to the rest of the bench it is another server.
+//! The stand-in as a process of its own, as an inference server is, and the line on which it tells what came.
+//!
+//! A process of its own, and left alone between two calls: on a thread of the bench it would have been warmed by whatever
+//! the bench did last. What is to be told is therefore asked for before the rest, never after it.
 
-use std::sync::{Arc, mpsc};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+use std::time::Duration;
 
-use holdfast_testkit::StandIn;
 use holdfast_testkit::stand_in::{Counts, Keep, Options};
-use tokio::runtime;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use holdfast_testkit::{Process, StandIn, eventually, free_port};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Mutex;
+
+use crate::times::monotonic;
+
+/// How long it may take to start.
+const SOON: Duration = Duration::from_secs(30);
 
 /// How long anything may take to arrive.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// What has come so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Told {
+    /// Calls that arrived.
+    pub(crate) arrived: u64,
+    /// Answers that were given.
+    pub(crate) given: u64,
+    /// When the last call arrived, on the clock that all processes share.
+    pub(crate) last: Duration,
+}
+
 /// A running stand-in that keeps the last arrival.
 pub(crate) struct Gateway {
-    stand_in: Arc<StandIn>,
-    /// Just after its clock began: arrivals look a few microseconds later than they were.
-    began: Instant,
-    _stop: DropGuard,
+    url: String,
+    line: Mutex<TcpStream>,
+    _process: Process,
 }
 
 impl Gateway {
-    pub(crate) fn start() -> Self {
-        let stop = CancellationToken::new();
-        let (sender, started) = mpsc::channel();
-        let stopped = stop.clone();
-        thread::spawn(move || {
-            let runtime = runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime for the stand-in").block_on(async {
-                let options = Options { keep: Keep::Last(1), ..Options::default() };
-                let stand_in = Arc::new(StandIn::start(options).await.expect("a stand-in"));
-                sender
-                    .send((Arc::clone(&stand_in), Instant::now()))
-                    .expect("the bench waits for it");
-                stopped.cancelled().await;
-            });
-        });
-        let (stand_in, began) = started.recv().expect("the stand-in starts");
-        Self { stand_in, began, _stop: stop.drop_guard() }
+    pub(crate) async fn start() -> Self {
+        let program = std::env::current_exe().expect("the bench knows its own file");
+        let (port, line) = (free_port(), free_port());
+        let args = ["gateway".to_owned(), port.to_string(), line.to_string()];
+        let process = Process::start(program, &args, &[]);
+        let line = eventually("the gateway takes calls", SOON, async || {
+            TcpStream::connect(here(line)).await.map_err(|err| err.to_string())
+        })
+        .await;
+        line.set_nodelay(true).expect("a line without delay");
+        Self { url: format!("http://{}", here(port)), line: Mutex::new(line), _process: process }
     }
 
     pub(crate) fn url(&self) -> String {
-        self.stand_in.url()
+        self.url.clone()
     }
 
-    pub(crate) fn counts(&self) -> Counts {
-        self.stand_in.counts()
+    /// What has come by now.
+    pub(crate) async fn now(&self) -> Told {
+        self.until(0, 0).await
     }
 
-    /// When the last request arrived.
-    pub(crate) fn last_arrival(&self) -> Instant {
-        let last = self.stand_in.arrivals().pop().expect("an arrival");
-        self.began + last.since_start
+    /// Waits until so many calls have arrived and so many were answered.
+    pub(crate) async fn until(&self, arrived: u64, given: u64) -> Told {
+        self.ask(arrived, given).await;
+        self.told().await
     }
 
-    pub(crate) async fn until(&self, wanted: impl FnMut(&Counts) -> bool) -> Counts {
-        self.stand_in.wait_until(LIMIT, wanted).await.expect("the stand-in is called")
+    /// Asks to be told once so many calls have arrived and so many were answered: by the next [`Gateway::told`].
+    pub(crate) async fn ask(&self, arrived: u64, given: u64) {
+        let asked = [arrived.to_be_bytes(), given.to_be_bytes()].concat();
+        self.line.lock().await.write_all(&asked).await.expect("the gateway listens");
     }
+
+    /// What was asked for, once it is so.
+    pub(crate) async fn told(&self) -> Told {
+        let mut line = self.line.lock().await;
+        let mut number = async || line.read_u64().await.expect("the gateway is called in time");
+        let (arrived, given) = (number().await, number().await);
+        Told { arrived, given, last: Duration::from_nanos(number().await) }
+    }
+}
+
+/// The gateway's own process: it ends with its line.
+pub(crate) async fn run(port: u16, line: u16) -> ExitCode {
+    let options = Options { keep: Keep::Last(1), ..Options::default() };
+    let stand_in = StandIn::start_at(here(port), options).await.expect("a stand-in");
+    // Just after its clock began: arrivals look a few microseconds later than they were.
+    let began = monotonic();
+    let listener = TcpListener::bind(here(line)).await.expect("a line");
+    let (mut line, _) = listener.accept().await.expect("the bench connects");
+    while let (Ok(arrived), Ok(given)) = (line.read_u64().await, line.read_u64().await) {
+        let wanted = |it: &Counts| it.arrived >= arrived && it.given >= given;
+        let counts = stand_in.wait_until(LIMIT, wanted).await.expect("the stand-in is called");
+        let last = stand_in.arrivals().pop().map_or(began, |last| began + last.since_start);
+        let last = u64::try_from(last.as_nanos()).expect("a time in ns");
+        let told = [counts.arrived, counts.given, last].map(u64::to_be_bytes).concat();
+        if line.write_all(&told).await.is_err() {
+            break;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn here(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
 }

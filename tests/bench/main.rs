@@ -2,8 +2,8 @@
 //!
 //! # Layout
 //!
-//! Each bench is a module: [`pickup`]. They share `stage` (Redis and roles as processes), `gateway` (the stand-in on
-//! a thread of its own), `sleeper` (who waits for a bell), `machine` (what it ran on) and `times` (quantiles). A bench compares what it measures with a
+//! Each bench is a module: [`pickup`]. They share `stage` (Redis and roles as processes), `gateway` (the stand-in,
+//! a process of its own), `sleeper` (who waits for a bell), `machine` (what it ran on) and `times` (quantiles). A bench compares what it measures with a
 //! floor that it measures in the same run, by turns: figures of a busy machine are then slow on both sides.
 #![expect(clippy::expect_used, reason = "a bench that can't measure ends and says what failed")]
 
@@ -36,6 +36,14 @@ enum Bench {
         /// Where Redis listens
         port: u16,
     },
+    /// What is called, in a process of its own
+    #[command(hide = true)]
+    Gateway {
+        /// Where it takes calls
+        port: u16,
+        /// Where it tells of them
+        line: u16,
+    },
 }
 
 /// How a bench tells its figures.
@@ -55,5 +63,6 @@ async fn main() -> ExitCode {
     match Cli::parse_from(arguments).bench {
         Bench::Pickup(args) => pickup::run(&args).await,
         Bench::Sleeper { port } => sleeper::run(port).await,
+        Bench::Gateway { port, line } => gateway::run(port, line).await,
     }
 }

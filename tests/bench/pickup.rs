@@ -32,15 +32,16 @@ pub(crate) struct Args {
     /// The worker's concurrency, and that of the bare loop
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     concurrency: u16,
-    /// The rests before a sample, in ms: each is measured in each round. From 20 ms on the system counts as idle
-    #[arg(long, value_name = "MS", value_delimiter = ',', default_values_t = [5, 20, 100])]
+    /// The rests before a sample, in ms: each is measured in each round. From 20 ms on the system counts as idle; after none,
+    /// each sample follows as soon as the one before has its answer
+    #[arg(long, value_name = "MS", value_delimiter = ',', default_values_t = [0, 5, 20, 100])]
     rest: Vec<u64>,
 }
 
 /// Measures, and prints the figures. The exit code says whether the target is met.
 pub(crate) async fn run(args: &Args) -> ExitCode {
     let load_before = machine::load();
-    let gateway = Gateway::start();
+    let gateway = Gateway::start().await;
     let stage = Stage::set(&gateway.url(), args.concurrency.into()).await;
     let machine = Machine::look(&stage.redis).await;
 

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use holdfast_testkit::{Client, Process, Value};
-use nix::time::{ClockId, clock_gettime};
+
+use crate::times::monotonic;
 
 /// Where the sleeper waits, and where it answers. The bench's own.
 const BELL: &str = "bench-bell";
@@ -58,9 +59,4 @@ pub(crate) async fn run(port: u16) -> ExitCode {
 async fn popped(client: &Client, list: &str) -> Option<String> {
     let answer = client.command(&["BLPOP", list, LIMIT]).await;
     answer.array().and_then(|pair| pair.get(1)).and_then(Value::text).map(str::to_owned)
-}
-
-/// The clock that all processes of this machine share.
-fn monotonic() -> Duration {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).expect("the monotonic clock").into()
 }

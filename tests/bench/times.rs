@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 /// Samples in microseconds, in the order in which they were taken.
@@ -31,6 +32,11 @@ impl Times {
         sorted.sort_by(f64::total_cmp);
         Points { p50: at(&sorted, 0.50), p99: at(&sorted, 0.99) }
     }
+}
+
+/// The clock that all processes of this machine share.
+pub(crate) fn monotonic() -> Duration {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).expect("the monotonic clock").into()
 }
 
 /// The smallest sample that a share of all does not exceed.

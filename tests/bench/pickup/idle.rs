@@ -15,7 +15,7 @@ use super::{JSON, item, payload};
 use crate::gateway::Gateway;
 use crate::sleeper::Sleeper;
 use crate::stage::Stage;
-use crate::times::Times;
+use crate::times::{Times, monotonic};
 
 /// What comes first is slower on every side: connections are made, caches are cold.
 const WARM_UP: u32 = 50;
@@ -80,20 +80,18 @@ impl Plan<'_> {
 
     /// Until the gateway has the call, by its own journal, and until the 202.
     async fn pickup(&self, id: &str) -> (Duration, Duration) {
-        let (before, item) = (self.gateway.counts(), item(id));
+        let (before, item) = (self.gateway.now().await, item(id));
+        self.gateway.ask(before.arrived + 1, before.given).await;
         sleep(self.rest).await;
-        let began = Instant::now();
-        let arrived = async {
-            self.gateway.until(|counts| counts.arrived > before.arrived).await;
-            self.gateway.last_arrival().duration_since(began)
-        };
+        let began = monotonic();
+        let arrived = async { self.gateway.told().await.last - began };
         let submitted = async {
             let answer = self.stage.http.request("POST", &self.stage.submit_url, JSON, item).await;
             assert_eq!(answer.status, 202, "{}", answer.text());
-            began.elapsed()
+            monotonic() - began
         };
         let took = tokio::join!(arrived, submitted);
-        self.gateway.until(|counts| counts.given > before.given).await;
+        self.gateway.until(before.arrived + 1, before.given + 1).await;
         took
     }
 }
