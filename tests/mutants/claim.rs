@@ -66,8 +66,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "claim",
         "claim.lua",
         "what is late is ended while the clock is doubted",
-        "  if may_expire then\n    late",
-        "  if true then\n    late",
+        "    if may_expire then\n      late",
+        "    if true then\n      late",
     ),
     of(
         "claim",
@@ -102,24 +102,24 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "claim",
         "claim.lua",
         "a late suspect is leased while the clock is doubted",
-        "local head = redis.call('ZRANGEBYSCORE', keys.suspects, '(' .. digits(now), '+inf'",
-        "local head = redis.call('ZRANGEBYSCORE', keys.suspects, '-inf', '+inf'",
+        "    head = redis.call('ZRANGEBYSCORE', keys.suspects, '(' .. digits(now), '+inf'",
+        "    head = redis.call('ZRANGEBYSCORE', keys.suspects, '-inf', '+inf'",
     )
     .when(Slant::Worn),
     of(
         "claim",
         "claim.lua",
         "a suspect is given to who may take none",
-        "  if room > 0 and may_suspect and not (",
-        "  if room > 0 and not (",
+        "  if head[1] and room > 0 and may_suspect and not (",
+        "  if head[1] and room > 0 and not (",
     )
     .when(Slant::Worn),
     of(
         "claim",
         "claim.lua",
         "a second suspect is leased",
-        "and not (meta[4] and redis.call('ZSCORE', keys.leased, meta[4])) then\n    local head",
-        "then\n    local head",
+        "and not (meta[4] and redis.call('ZSCORE', keys.leased, meta[4])) then\n    local place",
+        "then\n    local place",
     )
     .when(Slant::Worn),
     of(
@@ -134,8 +134,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "claim",
         "claim.lua",
         "a suspect goes behind all others",
-        "while candidates[place] and (candidates[place][2] < deadline\n        or",
-        "while candidates[place] and (true\n        or",
+        "while candidates[place] and (candidates[place][2] < deadline\n      or",
+        "while candidates[place] and (true\n      or",
     )
     .when(Slant::Worn),
     of(
@@ -229,15 +229,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "claim",
         "claim.lua",
         "the longest lease is not raised",
-        "if #taken > 0 and (out == 0 or lease > (tonumber(meta[5]) or 0)) then",
-        "if false then",
+        "if #taken > 0 and (lease > longest or",
+        "if #taken > 0 and (",
+    ),
+    of(
+        "claim",
+        "claim.lua",
+        "the longest lease is never lowered",
+        " or out == 0 and lease < longest) then",
+        ") then",
     ),
     of(
         "claim",
         "claim.lua",
         "the longest lease is lowered while others run",
-        "if #taken > 0 and (out == 0 or lease > (tonumber(meta[5]) or 0)) then",
-        "if #taken > 0 then",
+        "or out == 0 and lease < longest) then",
+        "or lease < longest) then",
     ),
     of(
         "claim",
@@ -257,8 +264,45 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "claim",
         "claim.lua",
         "late suspects are told as work that is left",
-        "  suspects = redis.call('ZCOUNT', keys.suspects, '(' .. digits(now), '+inf')\n",
-        "",
+        "suspects = head[1] and redis.call('ZCOUNT', keys.suspects, '(' .. digits(now), '+inf') or 0",
+        "suspects = redis.call('ZCARD', keys.suspects)",
+    )
+    .when(Slant::Worn),
+    of(
+        "claim",
+        "claim.lua",
+        "late suspects are told as work that is left to a repeat",
+        "    suspects = redis.call('ZCOUNT', keys.suspects, '(' .. digits(now), '+inf')\n",
+        "    suspects = redis.call('ZCARD', keys.suspects)\n",
+    )
+    .when(Slant::Worn),
+    of(
+        "claim",
+        "claim.lua",
+        "what is left behind the last that is taken is not seen",
+        "keys.pending, 0, math.max(room, 0), 'WITHSCORES')",
+        "keys.pending, 0, math.max(room - 1, 0), 'WITHSCORES')",
+    ),
+    of(
+        "claim",
+        "claim.lua",
+        "what is taken counts as left",
+        "pending = #first / 2 - (#removed.pending - ended_before)",
+        "pending = #first / 2",
+    ),
+    of(
+        "claim",
+        "claim.lua",
+        "a late head is overlooked",
+        "if first[1] and tonumber(first[2]) <= now or head[1]",
+        "if head[1]",
+    ),
+    of(
+        "claim",
+        "claim.lua",
+        "a late suspect is overlooked",
+        " or head[1] and tonumber(head[2]) <= now then",
+        " then",
     )
     .when(Slant::Worn),
     of(

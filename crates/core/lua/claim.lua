@@ -61,7 +61,16 @@ if last and call < last then
 end
 local meta = redis.call('HMGET', keys.meta, 'paused', 'limit', 'in_flight', 'suspect', 'longest_lease')
 local paused, limit = meta[1] == '1', tonumber(meta[2] or meta[3])
-local answers, batch, busy = {{'claimed', -1, 0, digits(now)}}, endings(now), false
+local answers, busy = {{'claimed', -1, 0, now}}, false
+-- What leaves where it waits; what of it ends is gathered by what is made when it is wanted, which is seldom.
+local removed, batch = {pending = {}, suspects = {}}, nil
+local function ends()
+  batch = batch or endings(now, removed)
+  return batch
+end
+local next_due = redis.call('ZRANGE', keys.delayed, 0, 0, 'WITHSCORES')[2]
+-- How much could be leased now and is left for others.
+local pending, suspects = 0, 0
 
 -- Puts what was submitted into the answers that lease these: the first ones after the head.
 local function bring(handles)
@@ -83,8 +92,12 @@ if last == call then
   end
   local tickets = tickets_of(keys.ticket, handles)
   -- All that is read below: another type under one of these fails the call before its first write.
-  for _, home in ipairs({'pending', 'suspects', 'delayed', 'leased'}) do
-    redis.call('ZCARD', keys[home])
+  redis.call('ZCARD', keys.leased)
+  if may_expire then
+    pending, suspects = redis.call('ZCARD', keys.pending), redis.call('ZCARD', keys.suspects)
+  else
+    pending = redis.call('ZCOUNT', keys.pending, '(' .. digits(now), '+inf')
+    suspects = redis.call('ZCOUNT', keys.suspects, '(' .. digits(now), '+inf')
   end
   for _, handle in ipairs(handles) do
     local ticket, member = tickets[handle:sub(17)], fence .. '|' .. handle
@@ -102,43 +115,51 @@ if last == call then
   end
   redis.call('HSET', keys.sessions, session, row:sub(1, 16) .. struct.pack('>I8', now) .. row:sub(25))
 else
-  local out, due = redis.call('ZCARD', keys.leased), due_of(keys, now, 64)
+  local out, due = redis.call('ZCARD', keys.leased), {}
+  if next_due and tonumber(next_due) <= now then
+    due = due_of(keys, now, 64)
+  end
   if #due > 0 or not may_expire then
     -- Otherwise each of these is read before the first write, and fails the call there if it holds another type.
     redis.call('ZCARD', keys.pending)
     redis.call('ZCARD', keys.suspects)
     may_publish(keys)
   end
-  promote_due(keys, now, due)
+  if #due > 0 then
+    promote_due(keys, now, due)
+    next_due = redis.call('ZRANGE', keys.delayed, 0, 0, 'WITHSCORES')[2]
+  end
+  -- What upkeep has touched counts: a call handles so many items, whatever it does with them.
+  local rest = MOST_ROWS - #due
+  local room = paused and 0 or math.min(free, rest, limit and limit - out or free)
+  -- The heads tell whether anything is late, which is seldom, and one more than there is room for, whether anything is left.
+  local first = redis.call('ZRANGE', keys.pending, 0, math.max(room, 0), 'WITHSCORES')
+  local head = redis.call('ZRANGE', keys.suspects, 0, 0, 'WITHSCORES')
   local late, ended, seen = false, {}, 0
-  if may_expire then
-    late, ended, seen = expire_heads(keys, now, batch, 32)
+  if first[1] and tonumber(first[2]) <= now or head[1] and tonumber(head[2]) <= now then
+    if may_expire then
+      late, ended, seen = expire_heads(keys, now, ends(), 32)
+    end
+    rest = rest - seen
+    room = math.min(room, rest)
+    -- From now on: what could not be ended holds nothing up.
+    first = redis.call('ZRANGEBYSCORE', keys.pending, '(' .. digits(now), '+inf', 'WITHSCORES', 'LIMIT', 0, math.max(room, 0) + 1)
+    head = redis.call('ZRANGEBYSCORE', keys.suspects, '(' .. digits(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   end
   busy = #due == 64 or late
-  -- What upkeep has touched counts: a call handles so many items, whatever it does with them.
-  local rest = MOST_ROWS - #due - seen
-  local room = paused and 0 or math.min(free, rest, limit and limit - out or free)
-
-  local first = {}
-  if room > 0 then
-    -- From now on: what could not be ended above holds nothing up.
-    first = redis.call('ZRANGEBYSCORE', keys.pending, '(' .. digits(now), '+inf', 'WITHSCORES', 'LIMIT', 0, room)
-  end
+  local ended_before = #removed.pending
   local candidates = {}
-  for at = 1, #first, 2 do
+  for at = 1, math.min(#first, 2 * room), 2 do
     candidates[#candidates + 1] = {first[at], tonumber(first[at + 1]), 'pending'}
   end
-  if room > 0 and may_suspect and not (meta[4] and redis.call('ZSCORE', keys.leased, meta[4])) then
-    local head = redis.call('ZRANGEBYSCORE', keys.suspects, '(' .. digits(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-    if head[1] then
-      local place, sequence = 1, struct.unpack('>I8', head[1], 1)
-      local deadline = tonumber(head[2])
-      while candidates[place] and (candidates[place][2] < deadline
-        or candidates[place][2] == deadline and struct.unpack('>I8', candidates[place][1], 1) < sequence) do
-        place = place + 1
-      end
-      table.insert(candidates, place, {head[1], deadline, 'suspects'})
+  if head[1] and room > 0 and may_suspect and not (meta[4] and redis.call('ZSCORE', keys.leased, meta[4])) then
+    local place, sequence = 1, struct.unpack('>I8', head[1], 1)
+    local deadline = tonumber(head[2])
+    while candidates[place] and (candidates[place][2] < deadline
+      or candidates[place][2] == deadline and struct.unpack('>I8', candidates[place][1], 1) < sequence) do
+      place = place + 1
     end
+    table.insert(candidates, place, {head[1], deadline, 'suspects'})
   end
 
   local handles = {}
@@ -146,7 +167,7 @@ else
     handles[at] = candidate[1]
   end
   local found = tickets_of(keys.ticket, handles)
-  local taken, size, leased, tickets, removed, suspect = {}, 0, {}, {}, batch.left, nil
+  local taken, size, leased, tickets, suspect = {}, 0, {}, {}, nil
   for at, candidate in ipairs(candidates) do
     local handle, deadline, home = unpack(candidate)
     local key = handle:sub(17)
@@ -154,7 +175,7 @@ else
     if #taken == room or at > rest then
       break
     elseif not readable(ticket) then
-      finish(batch, handle, mend(keys, handle), UNUSABLE, 0, NO_ANSWER)
+      finish(ends(), handle, mend(keys, handle), UNUSABLE, 0, NO_ANSWER)
       put(removed[home], handle)
       ended[#ended + 1] = {handle, UNUSABLE}
     elseif handle_in(ticket, key) ~= handle then
@@ -170,7 +191,7 @@ else
         .. struct.pack('>I8', now) .. ticket:sub(127)
       taken[#taken + 1] = handle
       put(tickets, key, ticket)
-      put(leased, digits(expiry), fence .. '|' .. handle)
+      put(leased, expiry, fence .. '|' .. handle)
       put(removed[home], handle)
       if home == 'suspects' then
         suspect = fence .. '|' .. handle
@@ -178,14 +199,23 @@ else
       answers[#answers + 1] = {'lease', handle, ticket, deadline - now, expiry - now, bit.band(ticket:byte(2), 1)}
     end
   end
-  publish(batch, keys)
+  pending = #first / 2 - (#removed.pending - ended_before)
+  if batch then
+    publish(batch, keys)
+  else
+    flush('ZREM', keys.pending, removed.pending)
+    flush('ZREM', keys.suspects, removed.suspects)
+  end
+  -- Whether another suspect stands behind the head is asked only once that is gone.
+  suspects = head[1] and redis.call('ZCOUNT', keys.suspects, '(' .. digits(now), '+inf') or 0
   flush('HSET', keys.ticket, tickets)
   flush('ZADD', keys.leased, leased)
   if suspect then
     redis.call('HSET', keys.meta, 'suspect', suspect)
     meta[4] = suspect
   end
-  if #taken > 0 and (out == 0 or lease > (tonumber(meta[5]) or 0)) then
+  local longest = tonumber(meta[5]) or 0
+  if #taken > 0 and (lease > longest or out == 0 and lease < longest) then
     redis.call('HSET', keys.meta, 'longest_lease', digits(lease))
   end
   redis.call('HSET', keys.sessions, session, fence:sub(17) .. struct.pack('>I8', now) .. table.concat(taken))
@@ -197,14 +227,8 @@ else
   end
 end
 
-local next_due = redis.call('ZRANGE', keys.delayed, 0, 0, 'WITHSCORES')[2]
 if next_due then
   answers[1][2] = math.max(0, tonumber(next_due) - now)
-end
-local pending, suspects = redis.call('ZCARD', keys.pending), redis.call('ZCARD', keys.suspects)
-if not may_expire then
-  pending = redis.call('ZCOUNT', keys.pending, '(' .. digits(now), '+inf')
-  suspects = redis.call('ZCOUNT', keys.suspects, '(' .. digits(now), '+inf')
 end
 if pending + suspects == 0 and not busy then
   -- Nothing is left for anybody: what lies in the bell would only wake workers for nothing.

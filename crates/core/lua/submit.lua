@@ -53,7 +53,7 @@ for at = 2, #ARGV, 4 do
   names[#names + 1] = ARGV[at]
 end
 
-allowed('HINCRBY', 'HSET', 'ZADD', 'HDEL', 'RPUSH')
+allowed('HSET', 'ZADD', 'RPUSH')
 local now = clock()
 local tickets = {}
 if #names > 0 then
@@ -62,7 +62,7 @@ if #names > 0 then
     tickets[names[at]] = found[at]
   end
 end
-local policy = redis.call('HMGET', keys.meta, 'capacity', 'capacity_bytes', 'bytes')
+local policy = redis.call('HMGET', keys.meta, 'capacity', 'capacity_bytes', 'bytes', 'seq')
 local capacity, room, bytes = tonumber(policy[1]), tonumber(policy[2]), tonumber(policy[3]) or 0
 local live = redis.call('ZCARD', keys.pending) + redis.call('ZCARD', keys.suspects)
   + redis.call('ZCARD', keys.delayed) + redis.call('ZCARD', keys.leased)
@@ -143,23 +143,25 @@ for at = 2, #ARGV, 4 do
       live, added = live + 1, added + #request
       count_lane(lanes, lane, 1, #request)
       answers[#answers + 1] = {'accepted'}
-      tickets[key] = draft:sub(1, 66) .. struct.pack('>I8', now) .. draft:sub(75)
+      tickets[key] = draft
     end
   end
 end
-if #new > 0 then
-  -- All else that is written was read above: another type under one of these must fail the call before its first write.
-  redis.call('HLEN', keys.request)
-  redis.call('HLEN', keys.lanes)
+-- All that is written was read by now, so that another type under one of these fails the call before its first write; but
+-- `request`, which is written first.
+local counts = {}
+for lane, more in pairs(lanes) do
+  if lane ~= '' then
+    local here = held[lane] or redis.call('HMGET', keys.lanes, 'n|' .. lane, 'b|' .. lane)
+    put(counts, 'n|' .. lane, (tonumber(here[1]) or 0) + more[1])
+    put(counts, 'b|' .. lane, (tonumber(here[2]) or 0) + more[2])
+  end
 end
-for home, till in pairs(kept_on) do
-  flush('ZADD', keys[home], till)
-end
-if #new == 0 then
-  return answers
+for lane, till in pairs(rates) do
+  put(counts, 'r|' .. lane, till)
 end
 
-local sequence = redis.call('HINCRBY', keys.meta, 'seq', #new) - #new
+local sequence = tonumber(policy[4]) or 0
 for at, item in ipairs(new) do
   local key, draft, request, deadline, start = unpack(item)
   local ticket = draft:sub(1, 2) .. struct.pack('>I8', sequence + at) .. draft:sub(11, 66)
@@ -169,21 +171,25 @@ for at, item in ipairs(new) do
   put(new_tickets, key, ticket)
   put(requests, key, request)
   if start > now then
-    put(delayed, digits(start), handle)
+    put(delayed, start, handle)
   else
-    put(pending, digits(deadline), handle)
+    put(pending, deadline, handle)
   end
+end
+flush('HSET', keys.request, requests)
+for home, till in pairs(kept_on) do
+  flush('ZADD', keys[home], till)
+end
+if #new == 0 then
+  return answers
 end
 for _, pair in ipairs(twice) do
   answers[pair[1]][3] = answers[pair[2]][2]
 end
-flush('HSET', keys.request, requests)
 flush('HSET', keys.ticket, new_tickets)
 flush('ZADD', keys.pending, pending)
 flush('ZADD', keys.delayed, delayed)
-write_counts(keys, added, lanes)
-for lane, till in pairs(rates) do
-  redis.call('HSET', keys.lanes, 'r|' .. lane, digits(till))
-end
+flush('HSET', keys.lanes, counts)
+redis.call('HSET', keys.meta, 'seq', sequence + #new, 'bytes', bytes + added)
 ring(keys.bell)
 return answers

@@ -32,7 +32,7 @@ impl State {
             .first()
             .map_or(-1, |(due, _)| due.saturating_sub(now).cast_signed());
         let more = self.has_more(claim, busy, now);
-        reply.answers[0] = answer!["claimed", next_due, more, Part::Digits(now)];
+        reply.answers[0] = answer!["claimed", next_due, more, now];
         reply
     }
 

@@ -5,9 +5,10 @@ local NO_ANSWER = '\0\0\0\0'
 -- Where nobody has written the queue's policy yet: a day.
 local UNDECLARED_RETENTION = 86400000
 
-local function endings(now)
+-- `left` may be given: what leaves `pending` and `suspects`.
+local function endings(now, left)
   return {now = now, results = {}, tickets = {}, finished = {}, dead = {}, bodies = {}, freed = {},
-    told = {}, lanes = {}, bytes = 0, left = {pending = {}, suspects = {}}}
+    told = {}, lanes = {}, bytes = 0, left = left or {pending = {}, suspects = {}}}
 end
 
 -- The lane that a request is counted under: its own, or its tenant's; none where lengths lie, so that one damaged ticket
