@@ -44,9 +44,8 @@ impl Texts {
     /// A script as it is loaded: its first line, the libraries, the rest.
     pub(crate) fn script(&self, name: &str) -> String {
         let (first, rest) = self.file(name).split_once('\n').expect("a first line");
-        let libs: String =
-            LIBS.iter().map(|lib| self.0[&format!("lib/{lib}.lua")].as_str()).collect();
-        format!("{first}\n{libs}{rest}")
+        let libs = LIBS.map(|lib| self.0[&format!("lib/{lib}.lua")].as_str());
+        format!("{first}\n{}{rest}", holdfast_core::script::needed(rest, &libs))
     }
 }
 

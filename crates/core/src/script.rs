@@ -21,6 +21,7 @@ mod renew;
 mod requests;
 mod ring;
 mod settle;
+mod shared;
 mod submit;
 mod sweep;
 
@@ -52,6 +53,8 @@ pub use renew::{Renew, RenewReply};
 pub use requests::Requests;
 pub use ring::Ring;
 pub use settle::{Burial, Settle, SettleItem, SettleKind, SettleReply};
+use shared::SHARED;
+pub use shared::needed;
 pub use submit::{FullOf, LaneLimits, LimitOf, Submission, Submit, SubmitReply};
 pub use sweep::{Sweep, SweepReply};
 
@@ -79,16 +82,6 @@ pub(crate) const RUN_TEXT: &str = "EVAL";
 fn is_unknown<T>(answer: &Result<T, CallError>) -> bool {
     matches!(answer, Err(CallError::Redis(error)) if first_word(error) == "NOSCRIPT")
 }
-
-/// What every script may use, put behind its flag line.
-const SHARED: [&str; 6] = [
-    include_str!("../lua/lib/ticket.lua"),
-    include_str!("../lua/lib/home.lua"),
-    include_str!("../lua/lib/ending.lua"),
-    include_str!("../lua/lib/upkeep.lua"),
-    include_str!("../lua/lib/beat.lua"),
-    include_str!("../lua/lib/rights.lua"),
-];
 
 /// A Lua script that takes `K` keys, `H` head arguments and rows of `W`.
 pub(crate) struct Script<const K: usize, const H: usize, const W: usize = 0> {
@@ -127,7 +120,7 @@ impl<const K: usize, const H: usize, const W: usize> Script<K, H, W> {
         self.whole.get_or_init(|| {
             let (flags, body) = self.source.split_once('\n').unwrap_or((self.source, ""));
             let next = if cfg!(feature = "next-field") { "-- of a version to come\n" } else { "" };
-            let text = format!("{flags}\n{}{next}{body}", SHARED.concat());
+            let text = format!("{flags}\n{}{next}{body}", needed(body, &SHARED));
             let sha1 = sha1_hash(&text);
             (text, sha1)
         })
