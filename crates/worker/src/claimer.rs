@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use holdfast_core::clock::ClockWatch;
-use holdfast_core::model::{Fence, Session, Ticket, Undecodable};
+use holdfast_core::model::{Fence, Outcome, Session, Ticket, Undecodable};
 use holdfast_core::redis::{Bell, OpenError};
 use holdfast_core::script::{self, AtBell, ClaimReply, Claimed, Lease, MAX_BYTES};
 use holdfast_core::{Chain, StoreError, metrics};
@@ -63,6 +63,16 @@ pub(crate) struct Answered {
     pub(crate) work: Vec<Work>,
     /// Whether it waited at the bell in vain: the bell can't be heard for now.
     pub(crate) deaf: bool,
+    /// What is to be counted of it; none: it was not answered.
+    pub(crate) tally: Option<Tally>,
+}
+
+/// What is counted of a claim, once what it brought is on its way.
+pub(crate) struct Tally {
+    shard: usize,
+    outcome: metrics::ClaimOutcome,
+    ended: Vec<Outcome>,
+    waited: Vec<Duration>,
 }
 
 /// An accepted claim: when its copy was sent and answered.
@@ -146,9 +156,10 @@ impl Claimer {
             }
         };
         let Some(Accepted { claimed, sent, answered }) = accepted else {
-            return Answered { shard, brought: Brought::default(), work: Vec::new(), deaf };
+            let (brought, work) = (Brought::default(), Vec::new());
+            return Answered { shard, brought, work, deaf, tally: None };
         };
-        self.count(&offer, at_bell, &claimed);
+        let tally = Some(Tally::of(&offer, at_bell, &claimed));
         let brought = Brought {
             leases: claimed.leases.len(),
             suspects: claimed.leases.iter().filter(|lease| is_suspect(&lease.ticket)).count(),
@@ -176,7 +187,7 @@ impl Claimer {
                 cancel_asked: lease.cancel_asked,
             })
             .collect();
-        Answered { shard, brought, work, deaf }
+        Answered { shard, brought, work, deaf, tally }
     }
 
     fn ask(&self, offer: &Offer, fence: Fence) -> script::Claim<'_> {
@@ -284,8 +295,28 @@ impl Claimer {
         self.clocks[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self, offer: &Offer, at_bell: bool, claimed: &Claimed) {
-        let queue = self.queues[self.shards[offer.shard].queue].name.as_str();
+    /// Counts a claim.
+    pub(crate) fn count(&self, tally: Tally) {
+        let queue = self.queues[self.shards[tally.shard].queue].name.as_str();
+        metrics::claimed(queue, tally.outcome);
+        told::looped("claim");
+        for outcome in tally.ended {
+            metrics::ended(queue, outcome.word());
+        }
+        for waited in tally.waited {
+            metrics::waited(queue, waited);
+        }
+    }
+
+    fn warn(&self, err: &StoreError) {
+        if let Some(held_back) = self.warnings.now() {
+            warn!(error = %Chain(err), held_back, "no answer to a claim yet");
+        }
+    }
+}
+
+impl Tally {
+    fn of(offer: &Offer, at_bell: bool, claimed: &Claimed) -> Self {
         let outcome = match claimed.leases.len() {
             0 => metrics::ClaimOutcome::Empty,
             // At the bell one is asked for, however many slots there are.
@@ -294,24 +325,18 @@ impl Claimer {
             }
             _ => metrics::ClaimOutcome::Some,
         };
-        metrics::claimed(queue, outcome);
-        told::looped("claim");
-        for (_, outcome) in &claimed.ended {
-            metrics::ended(queue, outcome.word());
-        }
-        for ticket in claimed.leases.iter().filter_map(|lease| lease.ticket.as_ref().ok()) {
-            // Later attempts have waited on purpose, and the ticket does not say until when.
-            if ticket.attempts == 1 {
-                let runnable = ticket.submitted_at.max(ticket.not_before);
-                let waited = ticket.claimed_at.saturating_sub(runnable);
-                metrics::waited(queue, Duration::from_millis(waited));
-            }
-        }
-    }
-
-    fn warn(&self, err: &StoreError) {
-        if let Some(held_back) = self.warnings.now() {
-            warn!(error = %Chain(err), held_back, "no answer to a claim yet");
+        let tickets = claimed.leases.iter().filter_map(|lease| lease.ticket.as_ref().ok());
+        // Later attempts have waited on purpose, and the ticket does not say until when.
+        let first = tickets.filter(|ticket| ticket.attempts == 1);
+        let waited = first.map(|ticket| {
+            let runnable = ticket.submitted_at.max(ticket.not_before);
+            Duration::from_millis(ticket.claimed_at.saturating_sub(runnable))
+        });
+        Self {
+            shard: offer.shard,
+            outcome,
+            ended: claimed.ended.iter().map(|(_, outcome)| *outcome).collect(),
+            waited: waited.collect(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use holdfast_core::keys::ShardKeys;
 use rand::RngExt;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::task::{Id, JoinError, JoinSet, yield_now};
 use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -15,7 +15,7 @@ use tracing::{error, info, warn};
 use crate::attempt::{self, Patience, Watch};
 use crate::bell::{self, Rang, Room, Waiter};
 use crate::breaker::{Call, Sign};
-use crate::claimer::{Answered, Claimer, Wait, Work};
+use crate::claimer::{Answered, Claimer, Tally, Wait, Work};
 use crate::held::Held;
 use crate::queue::{Queue, Shard};
 use crate::renewer::{Plan, Renewing, StartError};
@@ -86,6 +86,9 @@ impl Worker {
 }
 
 /// What changes while a worker works.
+///
+/// Claims and attempts are boxed before they are spawned: a task moves what it runs several times, and writes all over it
+/// when it ends; unboxed that would be a quarter of a megabyte for each request.
 struct Desk {
     slots: Slots,
     claims: JoinSet<Answered>,
@@ -106,6 +109,10 @@ struct Desk {
     at_bell: Option<CancellationToken>,
     /// The bell could not be heard: it is not waited at before the next look.
     deaf: bool,
+    /// Attempts have begun since the loop last came round.
+    begun: bool,
+    /// Claims that are still to be counted.
+    tallies: Vec<Tally>,
 }
 
 impl Desk {
@@ -143,6 +150,8 @@ impl Desk {
             tokens: JoinSet::new(),
             at_bell: None,
             deaf: false,
+            begun: false,
+            tallies: Vec::new(),
         })
     }
 
@@ -155,7 +164,14 @@ impl Desk {
     ) -> Result<(), Broken> {
         loop {
             for offer in self.slots.offer(Instant::now()) {
-                self.claims.spawn(Arc::clone(&worker.claimer).claim(offer, None));
+                self.claims.spawn(Box::pin(Arc::clone(&worker.claimer).claim(offer, None)));
+            }
+            if std::mem::take(&mut self.begun) {
+                // What has just begun goes out first: neither counting nor a wait at the bell is in a hurry.
+                yield_now().await;
+            }
+            for tally in self.tallies.drain(..) {
+                worker.claimer.count(tally);
             }
             self.wait_at_bell(worker);
             self.tell_room();
@@ -198,7 +214,7 @@ impl Desk {
         let called_back = CancellationToken::new();
         self.at_bell = Some(called_back.clone());
         let wait = Some(Wait { limit, called_back });
-        self.claims.spawn(Arc::clone(&worker.claimer).claim(offer, wait));
+        self.claims.spawn(Box::pin(Arc::clone(&worker.claimer).claim(offer, wait)));
     }
 
     /// Lets the waiters wait where a token would be news, and keeps them from it where none would.
@@ -222,10 +238,12 @@ impl Desk {
     }
 
     fn answered(&mut self, worker: &Worker, answered: Answered) {
-        let Answered { shard, brought, work, deaf } = answered;
+        let Answered { shard, brought, work, deaf, tally } = answered;
         (self.at_bell, self.deaf) = (None, deaf);
+        self.tallies.extend(tally);
         let (poll, now) = (rand::rng().random_range(POLL), Instant::now());
         self.slots.answered(shard, brought, now, poll);
+        self.begun |= !work.is_empty();
         for work in work {
             let queue = Arc::clone(&worker.queues[worker.shards[shard].queue]);
             let (call, is_suspect) = (self.slots.begin(shard, now), work.is_suspect());
@@ -235,7 +253,7 @@ impl Desk {
             let watch = Watch { patience, is_probe: call.is_some_and(|call| call.is_probe()) };
             let attempt = attempt::run(work, queue, self.settler.clone(), watch);
             let running = Running { shard, is_suspect, call };
-            self.running.insert(self.attempts.spawn(attempt).id(), running);
+            self.running.insert(self.attempts.spawn(Box::pin(attempt)).id(), running);
         }
     }
 
@@ -291,7 +309,7 @@ impl Desk {
                 () = &mut late => break,
                 () = &mut claims_late, if !self.claims.is_empty() => self.claims.abort_all(),
                 Some(_) = self.attempts.join_next() => {}
-                Some(answered) = self.claims.join_next() => self.hand_back(answered),
+                Some(answered) = self.claims.join_next() => self.hand_back(worker, answered),
             }
         }
         // Each of the rest aborts its call and hands its request back.
@@ -303,8 +321,11 @@ impl Desk {
     }
 
     /// A claim that was under way when the process was told to end: nothing of it is dispatched.
-    fn hand_back(&mut self, answered: Result<Answered, JoinError>) {
-        let work: Vec<Work> = answered.map(|answered| answered.work).unwrap_or_default();
+    fn hand_back(&mut self, worker: &Worker, answered: Result<Answered, JoinError>) {
+        let Ok(Answered { work, tally, .. }) = answered else { return };
+        if let Some(tally) = tally {
+            worker.claimer.count(tally);
+        }
         for work in work {
             self.attempts.spawn(attempt::hand_back(work, self.settler.clone()));
         }

@@ -167,7 +167,8 @@ impl Waited {
 
 fn words<'a>(keys: impl Iterator<Item = &'a str>, limit: Duration) -> Vec<Value> {
     // 0 would be for ever.
-    let limit = format!("{:.3}", limit.as_secs_f64().max(0.001));
+    let limit = limit.as_millis().max(1);
+    let limit = format!("{}.{:03}", limit / 1000, limit % 1000);
     keys.map(Value::from).chain([limit.into()]).collect()
 }
 
