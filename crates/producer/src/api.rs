@@ -92,7 +92,7 @@ async fn observe(State(app): State<Arc<App>>, request: Request, next: Next) -> R
     let started = Instant::now();
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.map_or("none", MatchedPath::as_str).to_owned();
-    let request_id = given_request_id(request.headers()).map_or_else(fresh_request_id, Some);
+    let request_id = given_request_id(request.headers());
     let (mut parts, body) = request.into_parts();
     let submitted_to = submitted_to(&mut parts, &app, &route).await;
     let mut response = match refused(&app, &parts) {
@@ -103,7 +103,7 @@ async fn observe(State(app): State<Arc<App>>, request: Request, next: Next) -> R
         metrics::submitted(queue.name.as_str(), kind.name());
     }
     let headers = response.headers_mut();
-    if let Some(request_id) = request_id {
+    if let Some(request_id) = request_id.or_else(fresh_request_id) {
         headers.insert(REQUEST_ID, request_id);
     }
     // A state is true for a moment, and an answer is its caller's alone.

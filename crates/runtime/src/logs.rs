@@ -17,7 +17,9 @@ use crate::settings::{LogFormat, LogSettings};
 /// Starts to log as the settings say, for the whole process.
 pub(crate) fn init(settings: &LogSettings) -> Result<(), BoxError> {
     let wanted = EnvFilter::try_new(&settings.filter)?.and(filter_fn(may_be_told));
-    let wanted = wanted.or(filter_fn(is_audit));
+    // Without a highest level, whoever might tell more is asked each time, also where nobody wants it.
+    let audit = filter_fn(is_audit).with_max_level_hint(LevelFilter::INFO);
+    let wanted = wanted.or(audit);
     match settings.format {
         LogFormat::Json => {
             let lines = tracing_subscriber::fmt::layer().json().flatten_event(true);
