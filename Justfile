@@ -28,6 +28,14 @@ demo *ARGS:
 walk N="300":
     HOLDFAST_WALKS={{N}} cargo test -p holdfast-tests --test walk the_scripts_do -- --nocapture
 
+# One reader of foreign bytes under libFuzzer, guided by what it covers; a list of names comes without one. Needs a C++ compiler.
+fuzz NAME="" SECONDS="60":
+    tests/fuzz/run "{{NAME}}" {{SECONDS}}
+
+# All of them, so many seconds each.
+fuzz-all SECONDS="60":
+    tests/fuzz/run all {{SECONDS}}
+
 # 50 requests to a real model on CPU, a worker killed on the way.
 realmodel:
     cargo test -p holdfast-tests --test realmodel

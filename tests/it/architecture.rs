@@ -31,6 +31,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["producer", "worker", "reclaimer", "runtime", "core", "local-redis", "stand-in"],
     ),
     ("testkit", &["local-redis", "stand-in"]),
+    ("tests/fuzz", &["producer", "worker", "runtime", "core", "cli", "local-redis"]),
     (
         "tests",
         &["producer", "worker", "reclaimer", "runtime", "core", "cli", "standalone", "testkit"],

@@ -121,7 +121,7 @@ impl Ended {
 }
 
 /// A body as a JSON value on one line, and how it is to be read if it was none before.
-fn embedded(body: &[u8]) -> Result<(Box<RawValue>, Option<&'static str>), Failure> {
+pub(crate) fn embedded(body: &[u8]) -> Result<(Box<RawValue>, Option<&'static str>), Failure> {
     const FAILED: Failure = Failure::Nonsense("a body that can't be written as JSON");
     if let Ok(json) = serde_json::from_slice::<&RawValue>(body) {
         if !json.get().contains(['\n', '\r']) {

@@ -14,9 +14,11 @@ mod run;
 mod sink;
 mod tally;
 
+use std::io::{self, BufRead};
 use std::path::Path;
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -30,6 +32,9 @@ use crate::output::Output;
 
 use digest::Named;
 use feed::Feed;
+pub(crate) use group::outcomes;
+use line::{Request, parse};
+use lines::{Line, Lines};
 use run::{Plan, Run};
 use sink::Sink;
 
@@ -83,4 +88,23 @@ pub(crate) async fn submit(
             Err(failure)
         }
     }
+}
+
+/// The lines of a file that hold something, by their numbers.
+pub(crate) fn lines(file: impl BufRead) -> io::Result<Vec<(u64, Option<Vec<u8>>)>> {
+    let mut lines = Lines::new(file);
+    let mut found = Vec::new();
+    while let Some(Line { number, bytes }) = lines.next()? {
+        found.push((number, bytes));
+    }
+    Ok(found)
+}
+
+/// What is read of a line: its `custom_id` as it is written and as it is read, and its body.
+pub(crate) type Fields = (Box<RawValue>, String, Box<RawValue>);
+
+/// Reads a line whose requests go to `url`; or tells what is wrong with it.
+pub(crate) fn batch_line(line: &[u8], url: &str) -> Result<Fields, String> {
+    let read = parse(line, url).map_err(|unfit| unfit.fault.to_string());
+    read.map(|Request { custom_id, name, body }| (custom_id, name, body))
 }

@@ -10,7 +10,7 @@
 //! 4. Operators' calls, by `ops`, over HTTP or straight at Redis (`store`): `single` (why, retry-now), `queues`, `leases`,
 //!    `dead`, `workers`. What they mean is the core's.
 //! 5. `doctor` looks whether Redis is well.
-//! 6. By neither: `keys`, `scripts`, `check`.
+//! 6. By neither: `keys`, `scripts`, `check`. [`foreign`] has the readers of files and answers, alone.
 
 mod api;
 mod args;
@@ -23,6 +23,7 @@ mod ended;
 mod escape;
 mod failure;
 mod file;
+pub mod foreign;
 mod item;
 mod keys;
 mod leases;

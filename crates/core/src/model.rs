@@ -8,7 +8,9 @@ mod ticket;
 mod wire;
 
 pub use handle::{Fence, Generation, Handle, Key, Session};
-pub use names::{Identity, InvalidName, Place, QueueName, RequestId, TenantName, share};
+pub use names::{
+    Identity, InvalidName, MOST_SHARDS, Place, QueueName, RequestId, TenantName, share,
+};
 pub use record::{Answer, Failure, FailureCode, Outcome, Record, RecordHead};
 pub use request::{Envelope, Request};
 pub use ticket::{Digest, Draft, Previous, Settled, Ticket};

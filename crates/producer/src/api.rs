@@ -31,6 +31,9 @@ pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 /// The path of a submit.
 pub(crate) const SUBMIT: &str = "/v1/queues/{queue}/requests";
 
+/// The path of one request.
+pub(crate) const REQUEST: &str = "/v1/queues/{queue}/requests/{id}";
+
 /// The API as it is served.
 pub(crate) fn router(app: Arc<App>) -> Router {
     let door = Door { who: app.who.clone(), needs: of_method };
@@ -40,7 +43,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .at(SUBMIT, [get(list::list, list::LIST), post(requests::submit, requests::SUBMIT)])
         .at("/v1/queues/{queue}/batch", [post(batch::batch, batch::BATCH)])
         .at(
-            "/v1/queues/{queue}/requests/{id}",
+            REQUEST,
             [get(requests::status, requests::STATUS), delete(requests::cancel, requests::CANCEL)],
         )
         .at("/v1/queues/{queue}/requests/{id}/result", [get(result::result, result::RESULT)])

@@ -4,7 +4,7 @@
 //! them admitted as single submits are, `outcome` is what is told of each. Nothing is read while nobody takes what is
 //! told, and a caller that leaves takes the rest of its batch along.
 
-mod cut;
+pub(crate) mod cut;
 mod items;
 mod outcome;
 mod run;

@@ -9,7 +9,7 @@
 //! 3. `wait` and `ended`: long polls.
 //! 4. `who`: keys, tenants and scopes, before every route. `problem`: every refusal. `openapi`: what is told of each route.
 //! 5. `operate`: operators' calls, on a listener of their own.
-//! 6. `producer`: how the parts are put together.
+//! 6. `producer`: how the parts are put together. [`foreign`]: the readers alone, without a server around them.
 
 mod admission;
 mod api;
@@ -21,6 +21,7 @@ mod config;
 mod depth;
 mod durable;
 mod ended;
+pub mod foreign;
 mod holders;
 mod id;
 mod item;

@@ -19,9 +19,9 @@ use serde::Serialize;
 use tracing::warn;
 
 pub(crate) use self::asked::State;
+pub(crate) use self::cursor::Cursor;
 
 use self::asked::Asked;
-use self::cursor::Cursor;
 use crate::app::{App, Named, Queue};
 use crate::openapi::{Answer, Operation, Parameter, Shape};
 use crate::path::InQueue;

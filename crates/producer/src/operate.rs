@@ -28,6 +28,7 @@ use crate::openapi::{Routes, get, post, put};
 use crate::problem::{Kind, Problem};
 use crate::store::Lost;
 use crate::who::{Door, Who, guard};
+pub(crate) use ask::Params;
 pub(crate) use look::QueueRows;
 
 /// The operators' calls as they are served.

@@ -23,7 +23,7 @@ impl FromRequestParts<Arc<App>> for InQueue {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
-        let params = params(parts, app).await?;
+        let params = params(parts).await?;
         queue(app, &params).map(Self)
     }
 }
@@ -33,7 +33,7 @@ impl FromRequestParts<Arc<App>> for OfRequest {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
         let caller = Caller::from_request_parts(parts, app).await?;
-        let params = params(parts, app).await?;
+        let params = params(parts).await?;
         let queue = queue(app, &params)?;
         let id = read_id(param(&params, "id"))?;
         Ok(Self(Named::new(queue, &caller.tenant, id)))
@@ -41,8 +41,8 @@ impl FromRequestParts<Arc<App>> for OfRequest {
 }
 
 /// The parts of the path, percent-decoded once.
-async fn params(parts: &mut Parts, app: &Arc<App>) -> Result<RawPathParams, Problem> {
-    RawPathParams::from_request_parts(parts, app).await.map_err(|_| {
+async fn params(parts: &mut Parts) -> Result<RawPathParams, Problem> {
+    RawPathParams::from_request_parts(parts, &()).await.map_err(|_| {
         Problem::new(Kind::InvalidId, "the path is not UTF-8 once it is percent-decoded")
     })
 }
@@ -52,11 +52,15 @@ fn param<'a>(params: &'a RawPathParams, name: &str) -> &'a str {
     params.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
 }
 
+/// The names of queue and request that a path says, by the rules for both.
+pub(crate) async fn names(parts: &mut Parts) -> Result<(String, RequestId), Problem> {
+    let params = params(parts).await?;
+    let queue = read_name(param(&params, "queue"))?.to_owned();
+    Ok((queue, read_id(param(&params, "id"))?))
+}
+
 fn queue(app: &App, params: &RawPathParams) -> Result<Arc<Queue>, Problem> {
-    let name = param(params, "queue");
-    if !is_name(name) {
-        return Err(Problem::new(Kind::InvalidName, format!("a queue's name is {NAME_RULE}")));
-    }
+    let name = read_name(param(params, "queue"))?;
     let known = app.queues.iter().find(|(known, _)| known.as_str() == name);
     known.map(|(_, queue)| Arc::clone(queue)).ok_or_else(|| undeclared(app, name))
 }
@@ -76,6 +80,13 @@ fn undeclared(app: &App, name: &str) -> Problem {
         known.join(", ")
     );
     Problem::new(Kind::UnknownQueue, detail).with("queue", name)
+}
+
+fn read_name(text: &str) -> Result<&str, Problem> {
+    if is_name(text) {
+        return Ok(text);
+    }
+    Err(Problem::new(Kind::InvalidName, format!("a queue's name is {NAME_RULE}")))
 }
 
 /// Reads an id, wherever it stands.

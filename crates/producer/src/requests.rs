@@ -21,7 +21,7 @@ use crate::status::{Seen, Status};
 
 pub(crate) use admit::{Admitted, Origin, Prepared, Received, outcome};
 pub(crate) use cancel::{CANCEL, cancel};
-pub(crate) use head::refuse_idempotency_key;
+pub(crate) use head::{choose_id, refuse_idempotency_key, traceparent};
 pub(crate) use submit::{SUBMIT, submit};
 
 /// The entry of [`status`].

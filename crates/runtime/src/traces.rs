@@ -69,6 +69,11 @@ pub(crate) fn open(
     (traces, Exporter::new(collector.traces().clone(), service, instance, ended))
 }
 
+/// The context of a `traceparent`, as it is written on; none if it is none, or one that nobody may go on from.
+pub fn context(traceparent: &str) -> Option<String> {
+    Context::parse(traceparent).map(|context| context.to_string())
+}
+
 /// A span that has begun. Dropped before its end, it was never there.
 #[derive(Debug)]
 pub struct Span {

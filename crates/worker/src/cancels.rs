@@ -57,7 +57,7 @@ impl Cancels {
 }
 
 /// The leases that a message names. What does not fit is left out.
-fn owners(message: &[u8]) -> impl Iterator<Item = (Fence, Handle)> {
+pub(crate) fn owners(message: &[u8]) -> impl Iterator<Item = (Fence, Handle)> {
     let (pairs, rest) = message.as_chunks::<PAIR>();
     if !rest.is_empty() {
         debug!(length = message.len(), "a cancel message of another form");

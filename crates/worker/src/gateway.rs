@@ -6,12 +6,13 @@
 //! closes its connection, so that the gateway sees that nobody waits any more.
 //!
 //! Layout: `connector` (TCP and TLS), `stall` (silence half-way), `answer`
-//! (the way back), `faults` (the client's errors, sorted).
+//! (the way back), `faults` (the client's errors, sorted), `taken` (the way back alone).
 
 mod answer;
 mod connector;
 mod faults;
 mod stall;
+mod taken;
 
 #[cfg(test)]
 mod tests;
@@ -40,8 +41,9 @@ use rustls::RootCertStore;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-pub(crate) use self::answer::{Answer, Reply};
+pub(crate) use self::answer::{Answer, KEPT_HEAD, KEPT_HEADERS, Reply};
 use self::connector::Connector;
+pub(crate) use self::taken::take;
 use crate::classify::Fault;
 
 /// How long a connection is kept unused: below the 5 s after which common servers close it, since

@@ -11,6 +11,7 @@
 //!   `backoff`: these three, `slots` and `breaker` are pure.
 //! - `settler` ends attempts, many in one call; `told` counts and logs them, `traced` tells a collector of traces.
 //! - `held` knows what this process owns; `renewer` prolongs it on a thread of its own.
+//! - [`foreign`] has the readers of what gateways and Redis say, alone.
 //! - `store` has the connections; `bell` and `cancels` listen for hints; `files` rereads credentials and certificates.
 
 mod attempt;
@@ -24,6 +25,7 @@ mod classify;
 mod config;
 mod decide;
 mod files;
+pub mod foreign;
 mod gateway;
 mod held;
 mod pause;

@@ -162,6 +162,13 @@ impl Outcomes {
     }
 }
 
+/// The status of each of so many lines that this stream of outcomes tells of, before it breaks off.
+pub(crate) fn outcomes(lines: usize, answer: Bytes) -> Vec<Option<u16>> {
+    let cut = NoAnswer::Cut { server: String::new() };
+    let mut outcomes = Outcomes::read(lines, Came::Lines(answer, cut));
+    (0..lines).map(|index| outcomes.of(index).ok().map(|reply| reply.status.as_u16())).collect()
+}
+
 impl Told<'_> {
     /// What the line alone would have been answered with; `line` is its outcome.
     fn reply(&self, line: &[u8]) -> Option<Reply> {

@@ -165,6 +165,9 @@ impl Identity {
     }
 }
 
+/// The most shards of a queue.
+pub const MOST_SHARDS: u32 = 256;
+
 /// The part of a limit that falls to one of `shards` shards: `⌊limit/shards⌋`, and one more for the first ones.
 pub fn share(limit: u64, shard: u32, shards: NonZeroU32) -> u64 {
     let shards = u64::from(shards.get());

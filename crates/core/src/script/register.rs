@@ -9,7 +9,7 @@ use super::{Script, bytes_at, millis, u64_at};
 use crate::{
     Redis, StoreError,
     keys::{QUEUES, WORKERS},
-    model::{QueueName, SCHEMA, Session},
+    model::{MOST_SHARDS, QueueName, SCHEMA, Session},
     redis::slot_of,
 };
 
@@ -71,17 +71,22 @@ impl Register<'_> {
     }
 }
 
-/// The registered queues with their number of shards. Rows of another schema are left out.
+/// The registered queues with their number of shards. Rows of another schema are left out, and those of more shards than
+/// a queue may have: whoever looks into each shard would never come to an end.
 pub async fn registered_queues(
     redis: &Redis,
 ) -> Result<BTreeMap<QueueName, NonZeroU32>, StoreError> {
     let rows = rows_of(redis, QUEUES).await?;
-    let read = |(name, value): (Bytes, Bytes)| {
-        let (shards, schema) = std::str::from_utf8(&value).ok()?.split_once(' ')?;
-        (schema.parse() == Ok(SCHEMA)).then_some(())?;
-        Some((QueueName::try_from(std::str::from_utf8(&name).ok()?).ok()?, shards.parse().ok()?))
-    };
-    Ok(rows.into_iter().filter_map(read).collect())
+    Ok(rows.iter().filter_map(|(name, value)| queue_of(name, value)).collect())
+}
+
+/// Reads a row of the registry of queues.
+fn queue_of(name: &[u8], value: &[u8]) -> Option<(QueueName, NonZeroU32)> {
+    let (shards, schema) = std::str::from_utf8(value).ok()?.split_once(' ')?;
+    (schema.parse() == Ok(SCHEMA)).then_some(())?;
+    let shards: NonZeroU32 = shards.parse().ok()?;
+    let name = QueueName::try_from(std::str::from_utf8(name).ok()?).ok()?;
+    (shards.get() <= MOST_SHARDS).then_some((name, shards))
 }
 
 /// A worker as the registry shows it.
@@ -146,4 +151,26 @@ async fn rows_of(redis: &Redis, key: &'static str) -> Result<Vec<(Bytes, Bytes)>
     };
     let (pairs, _) = parts.as_chunks::<2>();
     Ok(pairs.iter().filter_map(|pair| Some((bytes_at(pair, 0)?, bytes_at(pair, 1)?))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_no_queue_can_have_is_left_out() {
+        let shards = |name: &[u8], value: &[u8]| queue_of(name, value).map(|(_, it)| it.get());
+        assert_eq!(shards(b"q", b"256 1"), Some(256));
+        for (name, value) in [
+            (&b"q"[..], &b"257 1"[..]),
+            (b"q", b"4294967295 1"),
+            (b"q", b"0 1"),
+            (b"q", b"1 2"),
+            (b"q", b"1"),
+            (b"q", b"\xff 1"),
+            (b"Q", b"1 1"),
+        ] {
+            assert_eq!(shards(name, value), None, "{}", value.escape_ascii());
+        }
+    }
 }

@@ -9,23 +9,23 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A place in a body; both count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spot {
-    pub(super) line: usize,
-    pub(super) column: usize,
+pub(crate) struct Spot {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
 }
 
 /// An item that came whole.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Cut {
+pub(crate) struct Cut {
     /// Where it begins.
-    pub(super) spot: Spot,
+    pub(crate) spot: Spot,
     /// Its text; none if that is longer than it may be.
-    pub(super) text: Option<Bytes>,
+    pub(crate) text: Option<Bytes>,
 }
 
 /// Why nothing more can be cut out of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// The body ended in the midst of an array.
     #[error("the array is not closed: its last item was not taken")]
     Unclosed,
@@ -85,7 +85,7 @@ impl Nesting {
 
 /// Cuts items out of a body that comes in parts.
 #[derive(Debug)]
-pub(super) struct Cutter {
+pub(crate) struct Cutter {
     /// None: the first byte of the body says it.
     form: Option<Form>,
     state: State,
@@ -102,12 +102,12 @@ pub(super) struct Cutter {
 
 impl Cutter {
     /// Takes items one a line.
-    pub(super) fn lines(longest: usize) -> Self {
+    pub(crate) fn lines(longest: usize) -> Self {
         Self::new(Some(Form::Lines), longest)
     }
 
     /// Takes an array if the body begins like one, else lines.
-    pub(super) fn array_or_lines(longest: usize) -> Self {
+    pub(crate) fn array_or_lines(longest: usize) -> Self {
         Self::new(None, longest)
     }
 
@@ -118,18 +118,18 @@ impl Cutter {
     }
 
     /// How many bytes are held of an item that has not come whole.
-    pub(super) fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.text.len()
     }
 
     /// Lets go of an item that has not come whole: when it has, it will have no text.
-    pub(super) fn let_go(&mut self) {
+    pub(crate) fn let_go(&mut self) {
         self.text = BytesMut::new();
         self.too_long = true;
     }
 
     /// The next item; none once all of `input` is used up.
-    pub(super) fn cut(&mut self, input: &mut Bytes) -> Option<Result<Cut, Fault>> {
+    pub(crate) fn cut(&mut self, input: &mut Bytes) -> Option<Result<Cut, Fault>> {
         while let Some(&byte) = input.first() {
             match self.state {
                 State::Mark(come) if MARK.get(come) == Some(&byte) => {
@@ -138,8 +138,7 @@ impl Cutter {
                     self.state = if whole { State::Before } else { State::Mark(come + 1) };
                 }
                 State::Mark(0) => self.state = State::Before,
-                // A part of a mark is none, but the beginning of an item that is no JSON.
-                State::Mark(come) => self.begin(&MARK[..come]),
+                State::Mark(come) => self.begin_with_mark(come),
                 State::Before | State::Opened | State::Behind if is_blank(byte) => {
                     let blank = input.iter().take_while(|byte| is_blank(**byte)).count();
                     let blank = input.split_to(blank);
@@ -158,9 +157,9 @@ impl Cutter {
     }
 
     /// What is left once the body has ended.
-    pub(super) fn finish(&mut self) -> Option<Result<Cut, Fault>> {
+    pub(crate) fn finish(&mut self) -> Option<Result<Cut, Fault>> {
         if let State::Mark(come @ 1..) = self.state {
-            self.begin(&MARK[..come]);
+            self.begin_with_mark(come);
         }
         match (self.state, self.form) {
             (State::Behind, _) => None,
@@ -186,6 +185,12 @@ impl Cutter {
             _ => return self.begin(b""),
         };
         self.pass(&input.split_to(1));
+    }
+
+    /// A part of a mark is none, but the beginning of an item that is no JSON. An array begins otherwise.
+    fn begin_with_mark(&mut self, come: usize) {
+        self.form = Some(Form::Lines);
+        self.begin(&MARK[..come]);
     }
 
     fn begin(&mut self, text: &[u8]) {

@@ -19,11 +19,11 @@ const LONGEST: usize = 41;
 
 /// A text that is no cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Broken;
+pub(crate) struct Broken;
 
 /// Where a list goes on: which list, in which home and shard, behind which member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Cursor {
+pub(crate) struct Cursor {
     state: Option<State>,
     home: Home,
     shard: u32,

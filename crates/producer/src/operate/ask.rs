@@ -28,7 +28,7 @@ pub(super) struct Named(pub(super) Queue);
 pub(super) struct Operator(pub(super) String);
 
 /// The parameters of a query, each known, and there once.
-pub(super) struct Params(BTreeMap<&'static str, String>);
+pub(crate) struct Params(BTreeMap<&'static str, String>);
 
 impl FromRequestParts<Arc<App>> for Named {
     type Rejection = Problem;
@@ -103,7 +103,7 @@ async fn path_param(parts: &mut Parts, app: &Arc<App>, name: &str) -> Result<Str
 
 impl Params {
     /// Reads the part of the address behind the question mark. Values stand there as they are: none needs an escape.
-    pub(super) fn parse(
+    pub(crate) fn parse(
         text: Option<&str>,
         known: &'static [&'static str],
     ) -> Result<Self, Problem> {
@@ -125,24 +125,25 @@ impl Params {
     }
 
     /// A value as it stands there.
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
     /// The same as text of one's own.
-    pub(super) fn text(&self, name: &str) -> Option<String> {
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
         self.get(name).map(str::to_owned)
     }
 
     /// A whole number.
-    pub(super) fn number(&self, name: &'static str) -> Result<Option<u64>, Problem> {
+    pub(crate) fn number(&self, name: &'static str) -> Result<Option<u64>, Problem> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let rule = || invalid_query(name, format!("{name} must be a whole number, in digits"));
-        text.parse().map(Some).map_err(|_| rule())
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|_| is_number).map(Some).ok_or_else(rule)
     }
 
     /// How many rows: 100 unless something is said, at most 1000.
-    pub(super) fn limit(&self) -> Result<usize, Problem> {
+    pub(crate) fn limit(&self) -> Result<usize, Problem> {
         let limit = self.number("limit")?.unwrap_or(100);
         match usize::try_from(limit) {
             Ok(limit @ 1..=1000) => Ok(limit),
@@ -203,7 +204,7 @@ mod tests {
             let problem = Params::parse(Some(text), known).err().unwrap();
             assert_eq!(problem.kind(), Kind::InvalidQuery, "{text}");
         }
-        for text in ["limit=0", "limit=1001", "limit=-1", "limit=x"] {
+        for text in ["limit=0", "limit=1001", "limit=-1", "limit=x", "limit=+7", "limit="] {
             assert!(Params::parse(Some(text), known).ok().unwrap().limit().is_err(), "{text}");
         }
     }

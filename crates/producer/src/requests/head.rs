@@ -1,6 +1,7 @@
 //! What a submit says in its headers.
 
 use axum::http::{HeaderMap, HeaderName};
+use holdfast_runtime::traces;
 
 use crate::id::{ID_RULE, is_id};
 use crate::problem::{Kind, Problem};
@@ -44,17 +45,10 @@ pub(crate) fn refuse_idempotency_key(headers: &HeaderMap) -> Result<(), Problem>
     Err(Problem::new(Kind::InvalidHeader, told).with("header", IDEMPOTENCY_KEY.as_str()))
 }
 
-/// The caller's trace, if it is one of the W3C's: `version-trace-span-flags` in lower-case hex.
+/// The caller's trace as it came, if it is one that may be gone on from.
 pub(crate) fn traceparent(headers: &HeaderMap) -> Option<String> {
-    const WIDTHS: [usize; 4] = [2, 32, 16, 2];
     let text = headers.get(TRACEPARENT)?.to_str().ok()?;
-    let parts: Vec<&str> = text.split('-').collect();
-    let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    let fits = parts.len() == WIDTHS.len()
-        && parts.iter().zip(WIDTHS).all(|(part, width)| part.len() == width)
-        && parts.iter().all(|part| part.bytes().all(hex))
-        && parts[0] != "ff";
-    fits.then(|| text.to_owned())
+    traces::context(text).map(|_| text.to_owned())
 }
 
 #[cfg(test)]
@@ -98,6 +92,8 @@ mod tests {
         assert!(!taken("00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01"));
         assert!(!taken("ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
         assert!(!taken("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331"));
+        assert!(!taken("00-00000000000000000000000000000000-b7ad6b7169203331-01"));
+        assert!(!taken("00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01"));
         assert!(!taken(""));
     }
 }

@@ -51,9 +51,11 @@ impl Problems {
         self.push(Problem { field, value: None, variable: None, rule });
     }
 
-    /// Notes a fault.
+    /// Notes a fault. Names of sections, fields and variables are foreign too.
     pub fn push(&mut self, problem: Problem) {
-        self.0.push(problem);
+        let field = one_line(&problem.field);
+        let variable = problem.variable.as_deref().map(one_line);
+        self.0.push(Problem { field, variable, ..problem });
     }
 
     /// Notes what somebody else found.
@@ -117,11 +119,13 @@ mod tests {
         let mut problems = Problems::default();
         problems.check(false, "worker.name", "a\nb\u{1b}[31m", "must be a name");
         problems.refuse("queues.q.target", "is missing");
+        problems.refuse("HOLDFAST_X\ny", "is no setting");
         problems.check(true, "worker.lease", "15s", "is fine");
         let told = problems.to_string();
         assert_eq!(
             told,
-            "worker.name = a\\nb\\u{1b}[31m must be a name; queues.q.target is missing"
+            "worker.name = a\\nb\\u{1b}[31m must be a name; queues.q.target is missing; \
+             HOLDFAST_X\\ny is no setting"
         );
     }
 

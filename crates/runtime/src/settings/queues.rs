@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use holdfast_core::model::MOST_SHARDS;
 use holdfast_core::redis::Level;
 
 use super::allowed::{self, Allowed};
@@ -228,7 +229,7 @@ struct Room {
 }
 
 fn room(s: &mut Section<'_>) -> Option<Room> {
-    let shards = s.within("shards", "1", 1..=256_u64);
+    let shards = s.within("shards", "1", 1..=u64::from(MOST_SHARDS));
     let capacity = s.within("capacity", "100000", 1..=MANY);
     let capacity_bytes = s.within("capacity_bytes", "1GiB", Size(1)..=Size(1 << 50));
     let in_flight = s.optional_within("in_flight", 1..=MANY);

@@ -74,9 +74,13 @@ pub(super) fn sound(head: &Parts) -> Result<(), Fault> {
     let chunked = |value: &[u8]| value.eq_ignore_ascii_case(b"chunked");
     let framed = head.headers.contains_key(CONTENT_LENGTH);
     let contradicts = encodings.iter().next().is_some() && framed;
+    // The client looks at them only where it expects a body.
+    let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
+    let first = lengths.next();
+    let differ = lengths.any(|length| Some(length) != first);
     let unknown = encodings.iter().any(|value| !chunked(value.as_bytes()));
     // 1xx never reaches this place but for 101, which nobody asked for.
-    if size > HEAD_LIMIT || contradicts || unknown || head.status.is_informational() {
+    if size > HEAD_LIMIT || contradicts || differ || unknown || head.status.is_informational() {
         return Err(Fault::MalformedHead);
     }
     Ok(())

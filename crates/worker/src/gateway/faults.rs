@@ -24,12 +24,17 @@ pub(super) fn before_head(err: &legacy::Error) -> Fault {
     }
     match last_hyper {
         _ if err.is_connect() => Fault::Connect,
-        Some(err) if err.is_parse() => Fault::MalformedHead,
-        Some(err) if err.is_user() => Fault::Internal,
-        Some(err) if unasked(err) => Fault::MalformedHead,
-        Some(_) => Fault::Reset,
+        Some(err) => on_connection(err),
         None => Fault::Internal,
     }
+}
+
+/// Why there is no head on a connection that stood.
+pub(super) fn on_connection(err: &hyper::Error) -> Fault {
+    if err.is_parse() || (unasked(err) && !err.is_user()) {
+        return Fault::MalformedHead;
+    }
+    if err.is_user() { Fault::Internal } else { Fault::Reset }
 }
 
 /// Whether the server spoke before it was asked: what is left when nothing else is said.

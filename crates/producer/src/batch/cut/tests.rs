@@ -81,6 +81,9 @@ fn half_a_mark_is_the_beginning_of_an_item() {
     assert_eq!((items.len(), fault), (2, None));
     assert!(items[0].ends_with("{}"), "{items:?}");
     assert_eq!(cut_in(Cutter::lines(LONG), b"\xef", 1).0.len(), 1);
+    // Such a body is no array, and none begins in its second line either.
+    let (items, fault) = cut_in(Cutter::array_or_lines(LONG), b"\xef\xbb\n[1,2]\n", 1);
+    assert_eq!((items[1..].to_vec(), fault), (vec!["2:1 [1,2]".to_owned()], None));
 }
 
 #[test]

@@ -46,6 +46,9 @@ async fn heads_that_contradict_themselves_or_are_none_are_malformed() {
         let raw = [b"HTTP/1.1 200 OK\r\n", &head[..]].concat();
         assert_eq!(answer_to(raw).await, Err(Fault::MalformedHead), "{what}");
     }
+    // Also where no body can follow.
+    let empty = b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\nContent-Length: 5\r\n\r\n";
+    assert_eq!(answer_to(empty.to_vec()).await, Err(Fault::MalformedHead));
 }
 
 #[tokio::test]
