@@ -3,11 +3,14 @@
 //! - here: which crate may use which
 //! - `files`: what stands at the top, how long a file may be, what may have one home only
 //! - `docs`: what the docs name exists, and what exists is named in the docs
+//! - `promises`: each sentence of docs/guarantees.md has its tests; `listed`: the tests that there are
 //!
 //! Each rule is a function over texts, so that it can also be shown a breach.
 
 mod docs;
 mod files;
+mod listed;
+mod promises;
 mod tree;
 
 use std::collections::BTreeSet;

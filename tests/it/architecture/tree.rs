@@ -31,6 +31,12 @@ impl Source {
     }
 }
 
+/// The text of one file.
+pub(super) fn text_of(files: &[Source], path: &str) -> String {
+    let found = files.iter().find(|file| file.path == path);
+    found.unwrap_or_else(|| panic!("{path} is missing")).text.clone()
+}
+
 /// The folder that holds the workspace.
 pub(super) fn root() -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
