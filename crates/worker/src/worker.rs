@@ -15,7 +15,7 @@ use tracing::{error, info, warn};
 use crate::attempt::{self, Patience, Watch};
 use crate::bell::{self, Rang, Room, Waiter};
 use crate::breaker::{Call, Sign};
-use crate::claimer::{Answered, Claimer, Tally, Wait, Work};
+use crate::claimer::{Answered, Claimer, Tally, Wait};
 use crate::held::Held;
 use crate::queue::{Queue, Shard};
 use crate::renewer::{Plan, Renewing, StartError};
