@@ -189,7 +189,7 @@ mod tests {
         assert!(worker.contains("BLPOP") && !producer.contains("BLPOP"));
         assert!(worker.contains("DEL"), "claim clears the bell");
         assert!(reclaimer.contains("HRANDFIELD"), "sweep draws rows of sessions");
-        assert!(producer.contains("HINCRBY"), "submit numbers requests");
+        assert!(producer.contains("HINCRBY"), "what ends is counted");
         for all in [producer, worker, reclaimer] {
             assert!(all.contains(script::RUN) && all.contains("TIME") && all.contains("ZADD"));
         }

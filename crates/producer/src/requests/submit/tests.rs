@@ -219,9 +219,9 @@ async fn each_refusal_of_a_submit_is_counted_under_the_name_of_its_problem() {
     api.redis.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
     note(api.submit(&item("b")).await, "store-read-only");
     api.redis.command(&["CONFIG", "SET", "min-replicas-to-write", "0"]).await;
-    api.redis.command(&["ACL", "SETUSER", "default", "-hincrby"]).await;
+    api.redis.command(&["ACL", "SETUSER", "default", "-zadd"]).await;
     note(api.submit(&item("b")).await, "store-denied");
-    api.redis.command(&["ACL", "SETUSER", "default", "+hincrby"]).await;
+    api.redis.command(&["ACL", "SETUSER", "default", "+zadd"]).await;
     note(api.submit(&item("b")).await, "accepted");
     note(api.submit(&item("c")).await, "queue-full");
 
