@@ -121,8 +121,8 @@ impl Status {
             rights => drop(state.lacking.insert(role, rights.to_vec())),
         }
         if state.lacking.is_empty() {
-            // Whatever was denied before is granted by now.
-            state.denied.clear();
+            // Whatever a script was denied before is granted by now; what only some submits need was not asked for.
+            state.denied.retain(|name, (_, command)| command.as_ref() == Some(name));
         }
         let (is_denied, was) = (state.is_denied(), state.trouble);
         drop(state);
@@ -256,6 +256,7 @@ mod tests {
         let status = Status::default();
         status.note_needed("info", true);
         status.note(None, SCRIPT);
+        status.lacks(Role::Producer, &[]);
         assert_eq!(status.trouble(), Some(Trouble::Denied), "others get through");
         assert_eq!(status.denied_commands(), ["info"]);
         status.note_needed("info", false);
