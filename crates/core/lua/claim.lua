@@ -206,8 +206,6 @@ else
     flush('ZREM', keys.pending, removed.pending)
     flush('ZREM', keys.suspects, removed.suspects)
   end
-  -- Whether another suspect stands behind the head is asked only once that is gone.
-  suspects = head[1] and redis.call('ZCOUNT', keys.suspects, '(' .. digits(now), '+inf') or 0
   flush('HSET', keys.ticket, tickets)
   flush('ZADD', keys.leased, leased)
   if suspect then
@@ -219,6 +217,8 @@ else
     redis.call('HSET', keys.meta, 'longest_lease', digits(lease))
   end
   redis.call('HSET', keys.sessions, session, fence:sub(17) .. struct.pack('>I8', now) .. table.concat(taken))
+  -- Whether another suspect stands behind the head is asked only once that is gone, and all is written.
+  suspects = head[1] and redis.call('ZCOUNT', keys.suspects, '(' .. digits(now), '+inf') or 0
   if #taken > 0 and size < along then
     bring(taken)
   end

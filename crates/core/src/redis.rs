@@ -147,7 +147,7 @@ impl Redis {
         let hash = slot.map_or(ClusterHash::Random, ClusterHash::Custom);
         // By its SHA-1: a script that ran proves more than a read, and something else than another script.
         let script = words.first().filter(|_| command == script::RUN).and_then(Value::as_str);
-        let script = script.map(|sha1| sha1.to_string());
+        let script = script.filter(|sha1| !script::only_asks(sha1)).map(|sha1| sha1.to_string());
         let command = CustomCommand::new_static(command, hash, false);
         let answer = self.client.custom_raw_value(command, words).await;
         self.status.note(answer.as_ref().err(), script.as_deref());

@@ -39,7 +39,7 @@ pub use claim::{AtBell, Claim, ClaimReply, Claimed, Lease};
 pub(crate) use commands::{commands, key_names};
 pub use depth::{Depth, DepthReply};
 pub use expire::Expire;
-pub(crate) use may::{May, Words, may};
+pub(crate) use may::{May, Words, may, only_asks};
 pub use overrule::{Override, Overrule, OverruleMode, OverruleReply};
 pub use policy::{Policy, PolicyReply, QueuePolicy};
 pub use promote::{Promote, PromoteReply};
