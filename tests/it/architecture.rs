@@ -35,9 +35,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("testkit", &["local-redis", "stand-in"]),
     ("tests/fuzz", &["producer", "worker", "runtime", "core", "cli", "local-redis"]),
+    ("model", &["core"]),
     (
         "tests",
-        &["producer", "worker", "reclaimer", "runtime", "core", "cli", "standalone", "testkit"],
+        &[
+            "producer",
+            "worker",
+            "reclaimer",
+            "runtime",
+            "core",
+            "cli",
+            "standalone",
+            "testkit",
+            "model",
+        ],
     ),
 ];
 
@@ -99,7 +110,8 @@ fn manifests() -> Vec<(String, String)> {
 
 fn manifest(source: &Source) -> Option<(String, String)> {
     let folder = source.path.strip_suffix("/Cargo.toml")?;
-    Some((folder.strip_prefix("crates/").unwrap_or(folder).to_owned(), source.text.clone()))
+    let name = ["crates/", "tests/"].iter().find_map(|above| folder.strip_prefix(above));
+    Some((name.unwrap_or(folder).to_owned(), source.text.clone()))
 }
 
 /// What a manifest uses of ours although it may not.
