@@ -34,7 +34,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["producer", "worker", "reclaimer", "runtime", "core", "local-redis", "stand-in"],
     ),
     ("testkit", &["local-redis", "stand-in"]),
-    ("tests/fuzz", &["producer", "worker", "runtime", "core", "cli", "local-redis"]),
+    ("fuzz", &["producer", "worker", "runtime", "core", "cli", "local-redis"]),
     ("model", &["core"]),
     (
         "tests",
