@@ -31,9 +31,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["producer", "worker", "reclaimer", "runtime", "core", "local-redis", "stand-in"],
     ),
     ("testkit", &["local-redis", "stand-in"]),
+    ("model", &["core"]),
     (
         "tests",
-        &["producer", "worker", "reclaimer", "runtime", "core", "cli", "standalone", "testkit"],
+        &[
+            "producer",
+            "worker",
+            "reclaimer",
+            "runtime",
+            "core",
+            "cli",
+            "standalone",
+            "testkit",
+            "model",
+        ],
     ),
 ];
 
@@ -95,7 +106,8 @@ fn manifests() -> Vec<(String, String)> {
 
 fn manifest(source: &Source) -> Option<(String, String)> {
     let folder = source.path.strip_suffix("/Cargo.toml")?;
-    Some((folder.strip_prefix("crates/").unwrap_or(folder).to_owned(), source.text.clone()))
+    let name = ["crates/", "tests/"].iter().find_map(|above| folder.strip_prefix(above));
+    Some((name.unwrap_or(folder).to_owned(), source.text.clone()))
 }
 
 /// What a manifest uses of ours although it may not.

@@ -6,135 +6,198 @@ use crate::state::{Answer, Body, Failure, Fence, Generation, Handle, Id, Ms, Wor
 
 /// A new request, as its producer sends it.
 #[derive(Clone, Debug)]
-pub(crate) struct Item {
-    pub(crate) id: Id,
-    pub(crate) generation: Generation,
-    pub(crate) body: Body,
-    pub(crate) deadline: Ms,
+pub struct Item {
+    /// Its name.
+    pub id: Id,
+    /// What its producer named this submission.
+    pub generation: Generation,
+    /// What is submitted.
+    pub body: Body,
+    /// When it is too late.
+    pub deadline: Ms,
     /// 0: at once.
-    pub(crate) not_before: Ms,
+    pub not_before: Ms,
     /// Sent by a newer version, whose tickets have more fields.
-    pub(crate) tail: bool,
+    pub tail: bool,
     /// What its lane may have, as its producer has it in its settings.
-    pub(crate) limits: Option<Limits>,
+    pub limits: Option<Limits>,
 }
 
 /// What a lane may have; 0: as much as it likes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) requests: i64,
-    pub(crate) bytes: i64,
+pub struct Limits {
+    /// How many live requests.
+    pub requests: i64,
+    /// How many bytes of requests and records.
+    pub bytes: i64,
     /// Accepted submits a second.
-    pub(crate) rate: u64,
+    pub rate: u64,
 }
 
 /// A worker's claim.
 #[derive(Clone, Debug)]
-pub(crate) struct Claim {
-    pub(crate) fence: Fence,
-    pub(crate) free: u64,
-    pub(crate) lease: Ms,
-    pub(crate) budget: u64,
-    pub(crate) may_suspect: bool,
+pub struct Claim {
+    /// Session and call number.
+    pub fence: Fence,
+    /// How many slots are free.
+    pub free: u64,
+    /// How long each lease is to last.
+    pub lease: Ms,
+    /// How many bytes of bodies may be leased.
+    pub budget: u64,
+    /// Whether the caller holds no suspect elsewhere.
+    pub may_suspect: bool,
     /// Beyond this moment the clock has leapt, and nothing is ended for being late.
-    pub(crate) trusted_until: Ms,
+    pub trusted_until: Ms,
     /// Fewer bytes of bodies than this may come along.
-    pub(crate) along: u64,
+    pub along: u64,
 }
 
 /// The end of one attempt. `number`: the status of an answer, the wait of a retry, whether a release was sent, the
 /// outcome of a burial.
 #[derive(Clone, Debug)]
-pub(crate) struct Settle {
-    pub(crate) fence: Fence,
-    pub(crate) handle: Handle,
-    pub(crate) word: Word,
-    pub(crate) number: u64,
-    pub(crate) failure: Option<Failure>,
-    pub(crate) answer: Option<Answer>,
+pub struct Settle {
+    /// The claim that leased it.
+    pub fence: Fence,
+    /// What was attempted.
+    pub handle: Handle,
+    /// How the attempt ended.
+    pub word: Word,
+    /// See above.
+    pub number: u64,
+    /// Why it failed.
+    pub failure: Option<Failure>,
+    /// What is published.
+    pub answer: Option<Answer>,
 }
 
 /// An operator's word. `decide`: compare and set; else take what another shard decided.
 #[derive(Clone, Debug)]
-pub(crate) struct Overrule {
-    pub(crate) field: &'static str,
-    pub(crate) decide: bool,
-    pub(crate) version: u64,
-    pub(crate) value: Option<u64>,
-    pub(crate) total: Option<u64>,
+pub struct Overrule {
+    /// `paused` or `limit`.
+    pub field: &'static str,
+    /// Whether this shard decides.
+    pub decide: bool,
+    /// The version that was seen, or that was decided.
+    pub version: u64,
+    /// The value; none: cleared.
+    pub value: Option<u64>,
+    /// The limit of the whole queue.
+    pub total: Option<u64>,
 }
 
 /// One call of one script.
 #[derive(Clone, Debug)]
-pub(crate) enum Call {
+pub enum Call {
+    /// New requests; a record that they meet is kept for `guard` at least.
     Submit {
+        /// How long a record that is met is kept on.
         guard: Ms,
+        /// The requests.
         items: Vec<Item>,
     },
+    /// Leases for free slots.
     Claim(Claim),
+    /// Leases prolonged.
     Renew {
+        /// How long from now.
         lease: Ms,
+        /// Which.
         leases: Vec<(Fence, Handle)>,
     },
+    /// Attempts ended.
     Settle(Vec<Settle>),
+    /// Generations no longer wanted.
     Cancel(Vec<Handle>),
     /// Dead handle, new generation, deadline (0: as long as it had).
     Redrive(Vec<(Handle, Generation, Ms)>),
+    /// Lapsed leases taken back, or named ones.
     Reclaim {
+        /// At most so many.
         limit: usize,
+        /// What an operator names.
         named: Vec<(Fence, Handle)>,
     },
-    /// Named ones with the due time that was seen.
+    /// What is due made claimable, or named ones with the due time that was seen.
     Promote {
+        /// At most so many.
         limit: usize,
+        /// What an operator names.
         named: Vec<(Handle, Ms)>,
     },
+    /// What waited past its deadline is ended.
     Expire {
+        /// At most so many of each set.
         limit: usize,
     },
+    /// What ended long ago is forgotten.
     Sweep {
+        /// At most so many of each end.
         limit: usize,
+        /// How old the row of a session may be.
         age: Ms,
     },
+    /// Where requests are, and how they ended.
     Read {
+        /// With the whole record.
         whole: bool,
+        /// With a write.
         tick: bool,
+        /// Which.
         ids: Vec<Id>,
     },
+    /// A queue's settings.
     Policy {
+        /// The writer's schema.
         schema: u64,
+        /// Whether to write, or to compare.
         write: bool,
+        /// Field and value; none: not set.
         rows: Vec<(&'static str, Option<u64>)>,
     },
+    /// An operator's pause or limit.
     Overrule(Overrule),
+    /// A queue's number of shards.
     RegisterQueue {
+        /// The queue.
         name: u8,
+        /// Its number of shards.
         value: u8,
     },
+    /// A worker is seen.
     RegisterWorker {
+        /// The worker.
         name: u8,
+        /// What it says of itself.
         value: u8,
+        /// How old others may be.
         age: Ms,
     },
+    /// A token put back.
     Ring,
+    /// How much is where.
     Depth,
+    /// All that is kept under keys.
     Audit(Vec<Id>),
     /// A call of which one argument is spoiled, the `n`-th way that there is for its script.
     Spoiled {
+        /// The call.
         call: Box<Call>,
+        /// Which argument, and how.
         way: usize,
     },
 }
 
 impl Claim {
     /// Whether what is late may be ended.
-    pub(crate) fn may_end(&self, now: Ms) -> bool {
+    pub fn may_end(&self, now: Ms) -> bool {
         now <= self.trusted_until
     }
 }
 
 impl Call {
-    pub(crate) fn script(&self) -> &'static str {
+    /// The script that it calls.
+    pub fn script(&self) -> &'static str {
         match self {
             Self::Submit { .. } => "submit",
             Self::Claim(_) => "claim",
@@ -158,7 +221,7 @@ impl Call {
     }
 
     /// The registry that a call writes to, if it is not to the shard.
-    pub(crate) fn registry(&self) -> Option<&'static str> {
+    pub fn registry(&self) -> Option<&'static str> {
         match self {
             Self::RegisterQueue { .. } => Some(QUEUES),
             Self::RegisterWorker { .. } => Some(WORKERS),

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Checks a whole state that no damage was done to.
-pub(crate) fn broken(state: &State) -> Result<(), String> {
+pub fn broken(state: &State) -> Result<(), String> {
     for (handle, spot) in &state.homes {
         let Named::This(ticket) = state.ticket(*handle) else {
             return Err(format!("one home: {handle:?} is in {:?} without a ticket", spot.home));
@@ -76,7 +76,7 @@ fn counted(state: &State) -> Result<(), String> {
     let (mut all, mut lanes) = (0, BTreeMap::<_, Held>::new());
     let requests =
         state.requests.iter().map(|(id, body)| (*id, names::request(*id, *body).len() as i64));
-    let records = state.records.iter().map(|(id, record)| (*id, record.len()));
+    let records = state.records.iter().map(|(id, record)| (*id, record.size()));
     for (id, bytes) in requests.chain(records) {
         all += bytes;
         lanes.entry(names::lane(id)).or_default().bytes += bytes;
@@ -99,14 +99,14 @@ fn counted(state: &State) -> Result<(), String> {
 
 /// What must stay true from one step to the next: what was accepted, and how each ended.
 #[derive(Default)]
-pub(crate) struct Ledger {
+pub struct Ledger {
     accepted: BTreeSet<Handle>,
     records: BTreeMap<Generation, Record>,
 }
 
 impl Ledger {
     /// Everything that was said to live is there or has ended, and no record was ever replaced.
-    pub(crate) fn follow(&mut self, reply: &Reply, state: &State) -> Result<(), String> {
+    pub fn follow(&mut self, reply: &Reply, state: &State) -> Result<(), String> {
         for answer in &reply.answers {
             match answer.as_slice() {
                 [Part::Word("accepted" | "redriven"), Part::Ticket(ticket)] => {
@@ -138,7 +138,7 @@ impl Ledger {
     }
 
     /// Time passes here too.
-    pub(crate) fn pass(&mut self, by: i64) {
+    pub fn pass(&mut self, by: i64) {
         for record in self.records.values_mut() {
             record.ended_at = moved(record.ended_at, by);
         }

@@ -10,30 +10,35 @@ const TENANTS: [&str; 2] = ["ann", "bob"];
 const SIZES: [usize; 4] = [2, 40, 150, 400];
 const ANSWERS: [usize; 4] = [0, 3, 60, 300];
 
-pub(crate) fn key(id: Id) -> [u8; 16] {
+/// An id's field in every hash.
+pub fn key(id: Id) -> [u8; 16] {
     let mut key = *b"\0|\0\r\n\xff{}%s-key..";
     key[0] = id.0;
     key
 }
 
-pub(crate) fn generation(generation: Generation) -> [u8; 8] {
+/// The random bits of a generation.
+pub fn generation(generation: Generation) -> [u8; 8] {
     let mut bytes = *b"\xa0|\0\xff....";
     bytes[4..].copy_from_slice(&generation.0.to_be_bytes());
     bytes
 }
 
-pub(crate) fn session(session: Session) -> String {
+/// The name of a session, in hex digits.
+pub fn session(session: Session) -> String {
     format!("{:016x}", 0xab00_0000_0000_0000 + u64::from(session.0))
 }
 
-pub(crate) fn fence(fence: Fence) -> Vec<u8> {
+/// A fence, in hex digits; nobody's is empty.
+pub fn fence(fence: Fence) -> Vec<u8> {
     if fence == NOBODY {
         return vec![0; 32];
     }
     format!("{}{:016x}", session(fence.session), fence.call).into_bytes()
 }
 
-pub(crate) fn handle(handle: Handle) -> Vec<u8> {
+/// A member of the sorted sets.
+pub fn handle(handle: Handle) -> Vec<u8> {
     let mut bytes = handle.sequence.to_be_bytes().to_vec();
     bytes.extend(generation(handle.generation));
     bytes.extend(key(handle.id));
@@ -41,12 +46,12 @@ pub(crate) fn handle(handle: Handle) -> Vec<u8> {
 }
 
 /// A member of `leased`.
-pub(crate) fn lease(of: Fence, of_handle: Handle) -> Vec<u8> {
+pub fn lease(of: Fence, of_handle: Handle) -> Vec<u8> {
     [fence(of), b"|".to_vec(), handle(of_handle)].concat()
 }
 
 /// What the id rule compares: submissions of one id. They differ in their last byte, and are whole before it.
-pub(crate) fn digest(body: Body) -> [u8; 32] {
+pub fn digest(body: Body) -> [u8; 32] {
     let mut digest = [0xd1; 32];
     digest[31] = body.0;
     digest
@@ -65,7 +70,7 @@ fn own_lane(id: Id) -> &'static str {
 }
 
 /// The lane that a request is counted in: its own, or its tenant's.
-pub(crate) fn lane(id: Id) -> &'static str {
+pub fn lane(id: Id) -> &'static str {
     match own_lane(id) {
         "" => tenant(id),
         lane => lane,
@@ -73,7 +78,7 @@ pub(crate) fn lane(id: Id) -> &'static str {
 }
 
 /// Tenant, id and lane, packed; of a request whose names are lost, three empty ones.
-pub(crate) fn packed(names: Names) -> Vec<u8> {
+pub fn packed(names: Names) -> Vec<u8> {
     let id = match names {
         Names::Of(id) => id,
         Names::Lost => return vec![0; 6],
@@ -87,12 +92,13 @@ pub(crate) fn packed(names: Names) -> Vec<u8> {
     packed.0
 }
 
-pub(crate) fn body_size(body: Option<Body>) -> usize {
+/// How long a body is.
+pub fn body_size(body: Option<Body>) -> usize {
     body.map_or(0, |body| SIZES[usize::from(body.0) % SIZES.len()])
 }
 
 /// What the `request` hash holds: names, envelope, body.
-pub(crate) fn request(id: Id, body: Body) -> Vec<u8> {
+pub fn request(id: Id, body: Body) -> Vec<u8> {
     let mut packed = Packed::default();
     packed.byte(1).short(&self::packed(Names::Of(id)));
     let envelope: &[u8] = if body.0 % 2 == 1 { br#"{"path":"/v1/x"}"# } else { b"" };
@@ -101,20 +107,23 @@ pub(crate) fn request(id: Id, body: Body) -> Vec<u8> {
 }
 
 /// A packed head and body.
-pub(crate) fn answer(answer: Answer) -> Vec<u8> {
+pub fn answer(answer: Answer) -> Vec<u8> {
     let mut packed = Packed::default();
     packed.u32(0).bytes(&vec![answer.0; ANSWERS[usize::from(answer.0) % ANSWERS.len()]]);
     packed.0
 }
 
-pub(crate) fn queue(name: u8) -> Vec<u8> {
+/// A queue's name.
+pub fn queue(name: u8) -> Vec<u8> {
     format!("queue-{name}").into_bytes()
 }
 
-pub(crate) fn queue_value(value: u8) -> Vec<u8> {
+/// What is registered of a queue.
+pub fn queue_value(value: u8) -> Vec<u8> {
     format!("{value} 1").into_bytes()
 }
 
-pub(crate) fn worker_value(value: u8) -> Vec<u8> {
+/// What is registered of a worker.
+pub fn worker_value(value: u8) -> Vec<u8> {
     vec![b'w', 0, value]
 }

@@ -42,11 +42,13 @@ impl Packed {
 }
 
 impl Ticket {
-    pub(crate) fn body_size(&self) -> u64 {
+    /// How long its body is.
+    pub fn body_size(&self) -> u64 {
         names::body_size(self.body) as u64
     }
 
-    pub(crate) fn pack(&self) -> Vec<u8> {
+    /// Its bytes.
+    pub fn pack(&self) -> Vec<u8> {
         let no_fence = || vec![0; 32];
         let digest = self.body.map_or([0; 32], names::digest);
         let fence = self.fence.map_or_else(no_fence, names::fence);
@@ -97,7 +99,8 @@ impl Paper {
 }
 
 impl Record {
-    pub(crate) fn pack(&self) -> Vec<u8> {
+    /// Its bytes.
+    pub fn pack(&self) -> Vec<u8> {
         let (code, failed) = self.failure.unwrap_or_default();
         let mut to = Packed::default();
         to.byte(1).byte(self.outcome as u8).bytes(&names::generation(self.generation));
@@ -108,7 +111,7 @@ impl Record {
     }
 
     /// How many bytes it takes.
-    pub(crate) fn len(&self) -> i64 {
+    pub fn size(&self) -> i64 {
         self.pack().len() as i64
     }
 }
@@ -126,7 +129,7 @@ impl Row {
 
 impl State {
     /// Everything that a server would hold.
-    pub(crate) fn render(&self, keys: &ShardKeys) -> Shard {
+    pub fn render(&self, keys: &ShardKeys) -> Shard {
         let mut shard = Shard::default();
         self.render_homes(keys, &mut shard);
         let key = |id: &Id| names::key(*id).to_vec();

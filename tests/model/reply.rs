@@ -4,16 +4,22 @@ use crate::state::{Body, Fence, Generation, Handle, Id, Outcome, Record, Ticket}
 
 /// One part of an answer.
 #[derive(Clone, Debug)]
-pub(crate) enum Part {
+pub enum Part {
+    /// A word.
     Word(&'static str),
+    /// A number.
     Number(i64),
     /// A number in all its digits, told as text.
     Digits(u64),
+    /// A handle.
     Handle(Handle),
+    /// A ticket.
     Ticket(Box<Ticket>),
     /// A record, or its first bytes; empty where there is none.
     Record {
+        /// The record.
         record: Option<Box<Record>>,
+        /// Whether all of it.
         whole: bool,
     },
     /// What was submitted; nothing where it is gone.
@@ -24,27 +30,30 @@ pub(crate) enum Part {
 
 /// A whole reply.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reply {
+pub struct Reply {
     /// The call's arguments are not what they should be.
-    pub(crate) refused: bool,
-    pub(crate) answers: Vec<Vec<Part>>,
+    pub refused: bool,
+    /// What is answered, one answer an item.
+    pub answers: Vec<Vec<Part>>,
     /// Told to who waits for an end.
-    pub(crate) ended: Vec<(Id, Generation)>,
+    pub ended: Vec<(Id, Generation)>,
     /// Told to the workers: what is to be stopped.
-    pub(crate) stop: Vec<(Fence, Handle)>,
+    pub stop: Vec<(Fence, Handle)>,
 }
 
 impl Reply {
-    pub(crate) fn refused() -> Self {
+    /// A refusal.
+    pub fn refused() -> Self {
         Self { refused: true, ..Self::default() }
     }
 
-    pub(crate) fn one(answer: Vec<Part>) -> Self {
+    /// A reply of one answer.
+    pub fn one(answer: Vec<Part>) -> Self {
         Self { answers: vec![answer], ..Self::default() }
     }
 
     /// The first word of each answer.
-    pub(crate) fn words(&self) -> impl Iterator<Item = &'static str> {
+    pub fn words(&self) -> impl Iterator<Item = &'static str> {
         let refused = self.refused.then_some("BADARG");
         let first = |answer: &Vec<Part>| match answer.first() {
             Some(Part::Word(word)) => Some(*word),
@@ -53,7 +62,8 @@ impl Reply {
         refused.into_iter().chain(self.answers.iter().filter_map(first))
     }
 
-    pub(crate) fn say(&mut self, answer: Vec<Part>) {
+    /// Adds an answer.
+    pub fn say(&mut self, answer: Vec<Part>) {
         self.answers.push(answer);
     }
 }

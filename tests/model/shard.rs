@@ -2,14 +2,16 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use crate::redis::show;
+use crate::value::show;
 
 /// What lies under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
+pub enum Content {
     /// Member → score, as Redis prints it.
     Sorted(BTreeMap<Vec<u8>, String>),
+    /// Field → value.
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
+    /// Items.
     List(Vec<Vec<u8>>),
     /// What no script may leave: another type, or a key with an end of its own.
     Strange(String),
@@ -43,18 +45,18 @@ impl Content {
 
 /// Everything that a server holds: key → content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shard(pub(crate) BTreeMap<Vec<u8>, Content>);
+pub struct Shard(pub BTreeMap<Vec<u8>, Content>);
 
 impl Shard {
     /// Adds a key; Redis keeps no empty ones.
-    pub(crate) fn put(&mut self, key: &str, content: Content) {
+    pub fn put(&mut self, key: &str, content: Content) {
         if !content.is_empty() {
             self.0.insert(key.into(), content);
         }
     }
 
     /// What differs, one line an entry.
-    pub(crate) fn differences(&self, redis: &Self) -> String {
+    pub fn differences(&self, redis: &Self) -> String {
         let mut text = String::new();
         let keys: std::collections::BTreeSet<_> = self.0.keys().chain(redis.0.keys()).collect();
         for key in keys {

@@ -19,7 +19,7 @@ fn shift(moment: &mut Ms, by: i64) {
 
 impl State {
     /// Lets `by` ms pass, or go back.
-    pub(crate) fn pass(&mut self, by: i64) {
+    pub fn pass(&mut self, by: i64) {
         self.homes.values_mut().for_each(|spot| shift(&mut spot.till, by));
         for paper in self.tickets.values_mut() {
             if let Paper::Whole(ticket) = paper {
@@ -36,7 +36,7 @@ impl State {
     }
 
     /// The moments at which something changes by itself.
-    pub(crate) fn moments(&self) -> Vec<Ms> {
+    pub fn moments(&self) -> Vec<Ms> {
         let half = self.meta.longest_lease.unwrap_or(0) / 2;
         let mut moments: Vec<Ms> = self.homes.values().map(|spot| spot.till).collect();
         let tickets = self.tickets.values().filter_map(|paper| match paper {
@@ -69,7 +69,7 @@ impl Ticket {
 
 impl Call {
     /// The same call, sent before that time passed.
-    pub(crate) fn pass(&mut self, by: i64) {
+    pub fn pass(&mut self, by: i64) {
         match self {
             Self::Submit { items, .. } => {
                 for item in items {

@@ -7,11 +7,11 @@ use holdfast_core::keys::ShardKeys;
 use crate::{
     call::{Call, Claim, Item, Overrule, Settle},
     names,
-    redis::Value,
     render::Packed,
     reply::{Part, Reply},
     state::{Failure, Fence, Handle, Ms},
     step,
+    value::Value,
 };
 
 /// Arguments of a script.
@@ -19,7 +19,7 @@ type Args = Vec<Vec<u8>>;
 
 impl Call {
     /// ARGV.
-    pub(crate) fn args(&self) -> Args {
+    pub fn args(&self) -> Args {
         match self {
             Self::Submit { guard, items } => rows(vec![text(guard)], items.iter().map(item)),
             Self::Claim(it) => claim(it),
@@ -130,20 +130,21 @@ fn rows(head: Args, rows: impl Iterator<Item = Args>) -> Args {
 
 impl Reply {
     /// Whether a server's reply is this one.
-    pub(crate) fn matches(&self, script: &str, value: &Value) -> bool {
+    pub fn matches(&self, script: &str, value: &Value) -> bool {
         if self.refused {
             return matches!(value, Value::Error(text) if text.contains(&format!("BADARG {script}: ")));
         }
         *value == self.value()
     }
 
-    pub(crate) fn value(&self) -> Value {
+    /// What a server would say.
+    pub fn value(&self) -> Value {
         let answer = |parts: &Vec<Part>| Value::Array(parts.iter().map(Part::value).collect());
         Value::Array(self.answers.iter().map(answer).collect())
     }
 
     /// What is published, as channel and message.
-    pub(crate) fn messages(&self, shard: &ShardKeys) -> Vec<(Vec<u8>, Vec<u8>)> {
+    pub fn messages(&self, shard: &ShardKeys) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut messages = Vec::new();
         if !self.ended.is_empty() {
             let each = |(id, generation): &(_, _)| {

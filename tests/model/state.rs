@@ -6,59 +6,71 @@
 use std::collections::BTreeMap;
 
 /// A moment or a length of time, in ms.
-pub(crate) type Ms = u64;
+pub type Ms = u64;
 
 /// A caller's name for a request; its key follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Id(pub(crate) u8);
+pub struct Id(pub u8);
 
 /// One accepted submission of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Generation(pub(crate) u32);
+pub struct Generation(pub u32);
 
 /// Which bytes were submitted: what the id rule compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Body(pub(crate) u8);
+pub struct Body(pub u8);
 
 /// Which answer a record holds; 0: none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Answer(pub(crate) u8);
+pub struct Answer(pub u8);
 
 /// A worker process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Session(pub(crate) u8);
+pub struct Session(pub u8);
 
 /// A token unique to one claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Fence {
-    pub(crate) session: Session,
-    pub(crate) call: u64,
+pub struct Fence {
+    /// The worker process.
+    pub session: Session,
+    /// Its claim.
+    pub call: u64,
 }
 
 /// No owner: what stands in a ticket that has none.
-pub(crate) const NOBODY: Fence = Fence { session: Session(u8::MAX), call: 0 };
+pub const NOBODY: Fence = Fence { session: Session(u8::MAX), call: 0 };
 
 /// A generation's member in the sorted sets; equal scores sort by submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Handle {
-    pub(crate) sequence: u64,
-    pub(crate) generation: Generation,
-    pub(crate) id: Id,
+pub struct Handle {
+    /// The shard's count of submissions.
+    pub sequence: u64,
+    /// The submission.
+    pub generation: Generation,
+    /// The id.
+    pub id: Id,
 }
 
 /// Where a generation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Home {
+pub enum Home {
+    /// It waits.
     Pending,
+    /// It waits, apart: it may kill its workers.
     Suspects,
+    /// It waits until it is due.
     Delayed,
+    /// An attempt runs.
     Leased(Fence),
+    /// It ended.
     Finished,
+    /// It ended, and is kept whole for an operator.
     Dead,
 }
 
 impl Home {
-    pub(crate) fn word(self) -> &'static str {
+    /// Its name.
+    pub fn word(self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::Suspects => "suspects",
@@ -69,41 +81,56 @@ impl Home {
         }
     }
 
-    pub(crate) fn is_end(self) -> bool {
+    /// Whether what is there has ended.
+    pub fn is_end(self) -> bool {
         matches!(self, Self::Finished | Self::Dead)
     }
 }
 
 /// A generation's home, and the time that home is sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Spot {
-    pub(crate) home: Home,
-    pub(crate) till: Ms,
+pub struct Spot {
+    /// Where.
+    pub home: Home,
+    /// Deadline, due, end of the lease or of the retention.
+    pub till: Ms,
 }
 
 /// How a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Outcome {
+pub enum Outcome {
+    /// The gateway answered.
     Answered = 1,
+    /// Nobody answered in time.
     DeadlineExceeded = 2,
+    /// Its caller no longer wanted it.
     Cancelled = 3,
+    /// Every attempt failed.
     GaveUp = 4,
+    /// Too many leases of it lapsed.
     KilledWorkers = 5,
+    /// It can't be read.
     Unusable = 6,
+    /// Its answer is over the limit.
     AnswerTooLarge = 7,
 }
 
 /// How an attempt was settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Word {
+pub enum Word {
+    /// There is an answer.
     Ack,
+    /// It failed, and is tried again later.
     Retry,
+    /// It is handed back.
     Release,
+    /// It failed for good.
     Bury,
 }
 
 impl Word {
-    pub(crate) fn text(self) -> &'static str {
+    /// Its name.
+    pub fn text(self) -> &'static str {
         match self {
             Self::Ack => "ack",
             Self::Retry => "retry",
@@ -114,53 +141,68 @@ impl Word {
 }
 
 /// Why an attempt failed: a code, and the gateway's status.
-pub(crate) type Failure = (u8, u16);
+pub type Failure = (u8, u16);
 
 /// A lease that was not settled.
-pub(crate) const LEASE_LOST: Failure = (11, 0);
+pub const LEASE_LOST: Failure = (11, 0);
 
 /// The small state of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Ticket {
+pub struct Ticket {
     /// Its caller wants it stopped.
-    pub(crate) asked: bool,
-    pub(crate) sequence: u64,
-    pub(crate) generation: Generation,
+    pub asked: bool,
+    /// The shard's count of submissions.
+    pub sequence: u64,
+    /// The submission.
+    pub generation: Generation,
     /// What was submitted; none in a ticket that was lost and mended.
-    pub(crate) body: Option<Body>,
-    pub(crate) deadline: Ms,
-    pub(crate) not_before: Ms,
-    pub(crate) submitted_at: Ms,
-    pub(crate) attempts: u32,
-    pub(crate) lapses: u16,
-    pub(crate) forgiven: u16,
-    pub(crate) fence: Option<Fence>,
-    pub(crate) claimed_at: Option<Ms>,
-    pub(crate) settled: Option<(Fence, Word)>,
-    pub(crate) failure: Option<(Failure, Ms)>,
-    /// The generation that a redrive replaced: how and when it ended, if that was still known.
-    pub(crate) previous: Option<(Generation, Option<(Outcome, Ms)>)>,
+    pub body: Option<Body>,
+    /// When it is too late.
+    pub deadline: Ms,
+    /// When it may start; 0: at once.
+    pub not_before: Ms,
+    /// When it was accepted, or redriven.
+    pub submitted_at: Ms,
+    /// How often it was dispatched.
+    pub attempts: u32,
+    /// How many leases of it lapsed.
+    pub lapses: u16,
+    /// How many lapsed in an outage.
+    pub forgiven: u16,
     /// Whose it is.
-    pub(crate) names: Names,
+    pub fence: Option<Fence>,
+    /// Since when, or since when it was.
+    pub claimed_at: Option<Ms>,
+    /// The last settle: by whom, and what.
+    pub settled: Option<(Fence, Word)>,
+    /// The last failure, and when.
+    pub failure: Option<(Failure, Ms)>,
+    /// The generation that a redrive replaced: how and when it ended, if that was still known.
+    pub previous: Option<(Generation, Option<(Outcome, Ms)>)>,
+    /// Whose it is.
+    pub names: Names,
     /// Whether a newer version added fields, which are to be carried along.
-    pub(crate) tail: bool,
+    pub tail: bool,
 }
 
 impl Ticket {
     /// Two lapses, or three with the forgiven ones counted.
-    pub(crate) fn is_suspect(&self) -> bool {
+    pub fn is_suspect(&self) -> bool {
         self.lapses >= 2 || self.lapses + self.forgiven >= 3
     }
 
-    pub(crate) fn handle(&self, id: Id) -> Handle {
+    /// Its member in the sorted sets.
+    pub fn handle(&self, id: Id) -> Handle {
         Handle { sequence: self.sequence, generation: self.generation, id }
     }
 }
 
 /// Whose a request is, as its ticket or record tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Names {
+pub enum Names {
+    /// This id's.
     Of(Id),
+    /// Nobody knows.
     Lost,
     /// Lengths that lie.
     Garbled,
@@ -168,7 +210,8 @@ pub(crate) enum Names {
 
 /// What lies in the place of a ticket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Paper {
+pub enum Paper {
+    /// A ticket.
     Whole(Ticket),
     /// Bytes that are no ticket; the number says which.
     Broken(u8),
@@ -176,80 +219,116 @@ pub(crate) enum Paper {
 
 /// The published outcome of a generation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Record {
-    pub(crate) outcome: Outcome,
-    pub(crate) generation: Generation,
-    pub(crate) ended_at: Ms,
-    pub(crate) attempts: u32,
-    pub(crate) lapses: u16,
-    pub(crate) forgiven: u16,
-    pub(crate) failure: Option<Failure>,
-    pub(crate) status: u16,
-    pub(crate) names: Names,
-    pub(crate) answer: Answer,
+pub struct Record {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What ended.
+    pub generation: Generation,
+    /// When.
+    pub ended_at: Ms,
+    /// How often it was dispatched.
+    pub attempts: u32,
+    /// How many leases of it lapsed.
+    pub lapses: u16,
+    /// How many lapsed in an outage.
+    pub forgiven: u16,
+    /// Its last failure.
+    pub failure: Option<Failure>,
+    /// The gateway's status.
+    pub status: u16,
+    /// Whose it is.
+    pub names: Names,
+    /// What was answered.
+    pub answer: Answer,
 }
 
 /// What is kept of a session: its last claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Row {
-    pub(crate) call: u64,
-    pub(crate) seen: Ms,
-    pub(crate) handles: Vec<Handle>,
+pub struct Row {
+    /// Its number.
+    pub call: u64,
+    /// When it was last seen.
+    pub seen: Ms,
+    /// What it leased.
+    pub handles: Vec<Handle>,
 }
 
 /// An operator's word over the policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Override {
-    pub(crate) version: u64,
-    pub(crate) value: Option<u64>,
-    pub(crate) total: Option<u64>,
+pub struct Override {
+    /// How often it was changed.
+    pub version: u64,
+    /// The value; none: cleared.
+    pub value: Option<u64>,
+    /// The limit of the whole queue.
+    pub total: Option<u64>,
 }
 
 /// What a shard keeps beside its requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Meta {
-    pub(crate) seq: u64,
+pub struct Meta {
+    /// How many were submitted.
+    pub seq: u64,
     /// Bytes of requests and records held; none until the first.
-    pub(crate) bytes: Option<i64>,
-    pub(crate) beat: Option<Ms>,
-    pub(crate) forgiven_to: Option<Ms>,
-    pub(crate) longest_lease: Option<Ms>,
+    pub bytes: Option<i64>,
+    /// When somebody last renewed or reclaimed.
+    pub beat: Option<Ms>,
+    /// Leases that end until then cost no lapse.
+    pub forgiven_to: Option<Ms>,
+    /// The longest lease that is out.
+    pub longest_lease: Option<Ms>,
     /// The suspect that was leased last.
-    pub(crate) suspect: Option<(Fence, Handle)>,
-    pub(crate) tick: u64,
-    pub(crate) schema: Option<u64>,
-    pub(crate) policy_version: u64,
-    pub(crate) policy: BTreeMap<&'static str, u64>,
-    pub(crate) overrides: BTreeMap<&'static str, Override>,
+    pub suspect: Option<(Fence, Handle)>,
+    /// How many reads asked for a write.
+    pub tick: u64,
+    /// The schema of the keys.
+    pub schema: Option<u64>,
+    /// How often the policy was written.
+    pub policy_version: u64,
+    /// The queue's settings.
+    pub policy: BTreeMap<&'static str, u64>,
+    /// What operators said.
+    pub overrides: BTreeMap<&'static str, Override>,
 }
 
 /// What a lane holds: live requests, and bytes of requests and records; and until when its rate is used up, in us.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Held {
-    pub(crate) requests: i64,
-    pub(crate) bytes: i64,
-    pub(crate) used_till: Option<u64>,
+pub struct Held {
+    /// How many live requests.
+    pub requests: i64,
+    /// How many bytes of requests and records.
+    pub bytes: i64,
+    /// Until when its rate is used up, in us.
+    pub used_till: Option<u64>,
 }
 
 /// A whole shard, and the two registries beside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct State {
+pub struct State {
     /// Every generation has one home: that is what a map can say.
-    pub(crate) homes: BTreeMap<Handle, Spot>,
-    pub(crate) tickets: BTreeMap<Id, Paper>,
-    pub(crate) requests: BTreeMap<Id, Body>,
-    pub(crate) records: BTreeMap<Id, Record>,
-    pub(crate) sessions: BTreeMap<Session, Row>,
-    pub(crate) meta: Meta,
-    pub(crate) lanes: BTreeMap<&'static str, Held>,
+    pub homes: BTreeMap<Handle, Spot>,
+    /// The small state of each request.
+    pub tickets: BTreeMap<Id, Paper>,
+    /// What was submitted.
+    pub requests: BTreeMap<Id, Body>,
+    /// How each ended.
+    pub records: BTreeMap<Id, Record>,
+    /// The last claim of each session.
+    pub sessions: BTreeMap<Session, Row>,
+    /// What is kept beside them.
+    pub meta: Meta,
+    /// What each lane holds.
+    pub lanes: BTreeMap<&'static str, Held>,
     /// Tokens in the doorbell.
-    pub(crate) bell: usize,
-    pub(crate) queues: BTreeMap<u8, u8>,
-    pub(crate) workers: BTreeMap<u8, (Ms, u8)>,
+    pub bell: usize,
+    /// Shards of each queue.
+    pub queues: BTreeMap<u8, u8>,
+    /// When each worker was seen, and what it said.
+    pub workers: BTreeMap<u8, (Ms, u8)>,
 }
 
 /// What the ticket under a handle's key says of that handle.
-pub(crate) enum Named {
+pub enum Named {
     /// It is this generation's.
     This(Ticket),
     /// It is another generation's.
@@ -259,7 +338,8 @@ pub(crate) enum Named {
 }
 
 impl State {
-    pub(crate) fn ticket(&self, handle: Handle) -> Named {
+    /// The ticket of this very handle.
+    pub fn ticket(&self, handle: Handle) -> Named {
         match self.tickets.get(&handle.id) {
             Some(Paper::Whole(ticket)) if ticket.handle(handle.id) == handle => {
                 Named::This(ticket.clone())
@@ -270,7 +350,7 @@ impl State {
     }
 
     /// The ticket under a key, whichever generation it is of.
-    pub(crate) fn readable(&self, id: Id) -> Option<&Ticket> {
+    pub fn readable(&self, id: Id) -> Option<&Ticket> {
         match self.tickets.get(&id)? {
             Paper::Whole(ticket) => Some(ticket),
             Paper::Broken(_) => None,
@@ -278,12 +358,12 @@ impl State {
     }
 
     /// Whether this very lease is held: membership is ownership.
-    pub(crate) fn holds(&self, fence: Fence, handle: Handle) -> bool {
+    pub fn holds(&self, fence: Fence, handle: Handle) -> bool {
         self.homes.get(&handle).is_some_and(|spot| spot.home == Home::Leased(fence))
     }
 
     /// What waits or is kept in a home, in its order.
-    pub(crate) fn line(&self, home: Home) -> Vec<(Ms, Handle)> {
+    pub fn line(&self, home: Home) -> Vec<(Ms, Handle)> {
         let here = self.homes.iter().filter(|(_, spot)| spot.home == home);
         let mut line: Vec<_> = here.map(|(handle, spot)| (spot.till, *handle)).collect();
         line.sort();
@@ -291,7 +371,7 @@ impl State {
     }
 
     /// The running leases, the next to end first.
-    pub(crate) fn leases(&self) -> Vec<(Ms, Fence, Handle)> {
+    pub fn leases(&self) -> Vec<(Ms, Fence, Handle)> {
         let lease = |(handle, spot): (&Handle, &Spot)| match spot.home {
             Home::Leased(fence) => Some((spot.till, fence, *handle)),
             _ => None,
@@ -301,21 +381,30 @@ impl State {
         leases
     }
 
+    /// How many suspects are leased.
+    pub fn leased_suspects(&self) -> usize {
+        let suspect =
+            |handle| matches!(self.ticket(handle), Named::This(ticket) if ticket.is_suspect());
+        self.leases().into_iter().filter(|(_, _, handle)| suspect(*handle)).count()
+    }
+
     /// How many generations have not ended.
-    pub(crate) fn live(&self) -> u64 {
+    pub fn live(&self) -> u64 {
         self.homes.values().filter(|spot| !spot.home.is_end()).count() as u64
     }
 
-    pub(crate) fn policy(&self, field: &str) -> Option<u64> {
+    /// A setting.
+    pub fn policy(&self, field: &str) -> Option<u64> {
         self.meta.policy.get(field).copied()
     }
 
-    pub(crate) fn overruled(&self, field: &str) -> Option<u64> {
+    /// What an operator said, if it stands.
+    pub fn overruled(&self, field: &str) -> Option<u64> {
         self.meta.overrides.get(field)?.value
     }
 
     /// How many leases there may be at once: an operator's limit wins over the policy's.
-    pub(crate) fn limit(&self) -> Option<u64> {
+    pub fn limit(&self) -> Option<u64> {
         self.overruled("limit").or(self.policy("in_flight"))
     }
 }

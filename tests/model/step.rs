@@ -33,7 +33,7 @@ use crate::{
 
 impl State {
     /// Runs one call at the moment `now`.
-    pub(crate) fn step(&mut self, call: &Call, now: Ms) -> Reply {
+    pub fn step(&mut self, call: &Call, now: Ms) -> Reply {
         match call {
             Call::Submit { guard, items } => self.submit(*guard, items, now),
             Call::Claim(claim) => self.claim(claim, now),

@@ -57,7 +57,7 @@ impl State {
             (Home::Finished, "retention")
         };
         let freed = if end.outcome.is_dead() { 0 } else { self.forget_request(handle.id) };
-        self.hold(ticket.names, -1, record.len() - freed);
+        self.hold(ticket.names, -1, record.size() - freed);
         let till = now + self.policy(retention).unwrap_or(A_DAY);
         self.homes.insert(handle, Spot { home, till });
         self.tickets.insert(handle.id, Paper::Whole(Ticket { fence: None, ..ticket }));

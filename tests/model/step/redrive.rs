@@ -60,7 +60,7 @@ impl State {
         now: Ms,
     ) -> Ticket {
         let record = self.records.remove(&dead.id);
-        self.hold(old.names, 1, -record.as_ref().map_or(0, |record| record.len()));
+        self.hold(old.names, 1, -record.as_ref().map_or(0, |record| record.size()));
         self.meta.seq += 1;
         let fresh = Ticket {
             body: old.body,

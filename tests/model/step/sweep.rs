@@ -31,7 +31,7 @@ impl State {
             Named::This(ticket) => ticket.names,
             Named::Unreadable => Names::Lost,
         };
-        let record = self.records.remove(&handle.id).map_or(0, |record| record.len());
+        let record = self.records.remove(&handle.id).map_or(0, |record| record.size());
         let freed = self.forget_request(handle.id) + record;
         self.hold(names, 0, -freed);
         self.tickets.remove(&handle.id);

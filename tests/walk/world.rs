@@ -1,9 +1,8 @@
 //! What happens to a shard without a call: time passes, tokens are taken, fields are lost.
 
-use crate::{
-    dice::Dice,
-    state::{Handle, Home, Id, Ms, Named, Names, Paper, Spot, State},
-};
+use holdfast_model::state::{Handle, Home, Id, Ms, Named, Names, Paper, Spot, State};
+
+use crate::dice::Dice;
 
 /// How much time passes: around half a lease, a lease, a deadline, a retention.
 const SPANS: [(usize, i64); 10] = [
@@ -91,7 +90,7 @@ impl Event {
         now: Ms,
         (slant, target): (Slant, &str),
     ) -> Option<Self> {
-        let alone = state.alone_in("");
+        let alone = alone_in(state, "");
         let outages = if slant == Slant::Worn { 2 } else { 3 };
         Some(match dice.weighed(&slant.events()) {
             Kind::Pass => Self::Pass { by: dice.weighed(&SPANS), watched: !dice.one_in(outages) },
@@ -107,13 +106,13 @@ impl Event {
                 let most = state.policy("max_lapses").unwrap_or(5) as u16;
                 let lapses = dice.of(&[0, 1, 2, 2, most - 1, most - 1, most]);
                 let forgiven = dice.of(&[0, 0, 1, most - 1, 4 * most - 1, 4 * most - 1]);
-                let those = state.alone_in(dice.of(&["leased", "pending"]));
+                let those = alone_in(state, dice.of(&["leased", "pending"]));
                 Self::Wear { handle: dice.any(&those)?, lapses, forgiven }
             }
             Kind::Tokens => Self::Tokens(dice.of(&[0, 0, 1, 62, 63, 64])),
             Kind::Damage => {
                 let broken = dice.of(&[None, None, None, Some(0), Some(1), Some(2)]);
-                Self::Damage { id: dice.any(&state.alone_in(target))?.id, broken }
+                Self::Damage { id: dice.any(&alone_in(state, target))?.id, broken }
             }
             Kind::Bodyless => Self::Bodyless { id: dice.any(&alone)?.id },
             Kind::Garble => Self::Garble { id: dice.any(&alone)?.id },
@@ -140,7 +139,7 @@ impl Event {
                 state.pass(by);
                 return by;
             }
-            Self::Wear { handle, lapses, forgiven } => state.wear(handle, lapses, forgiven),
+            Self::Wear { handle, lapses, forgiven } => wear(state, handle, lapses, forgiven),
             Self::Tokens(tokens) => state.bell = tokens,
             Self::Damage { id, broken: Some(how) } => {
                 state.tickets.insert(id, Paper::Broken(how));
@@ -161,46 +160,36 @@ impl Event {
     }
 }
 
-impl State {
-    /// What has not ended, and beside which nothing else lies under its key; mostly in the home that is meant, also when
-    /// that is an end.
-    fn alone_in(&self, home: &str) -> Vec<Handle> {
-        let alone =
-            |handle: &Handle| self.homes.keys().filter(|it| it.id == handle.id).count() == 1;
-        let those = |wanted: &dyn Fn(Home) -> bool| -> Vec<Handle> {
-            let these =
-                self.homes.iter().filter(|(handle, spot)| wanted(spot.home) && alone(handle));
-            these.map(|(handle, _)| *handle).collect()
-        };
-        let meant = those(&|here| here.word() == home);
-        if meant.is_empty() { those(&|here| !here.is_end()) } else { meant }
-    }
+/// What has not ended, and beside which nothing else lies under its key; mostly in the home that is meant, also when
+/// that is an end.
+fn alone_in(state: &State, home: &str) -> Vec<Handle> {
+    let alone = |handle: &Handle| state.homes.keys().filter(|it| it.id == handle.id).count() == 1;
+    let those = |wanted: &dyn Fn(Home) -> bool| -> Vec<Handle> {
+        let these = state.homes.iter().filter(|(handle, spot)| wanted(spot.home) && alone(handle));
+        these.map(|(handle, _)| *handle).collect()
+    };
+    let meant = those(&|here| here.word() == home);
+    if meant.is_empty() { those(&|here| !here.is_end()) } else { meant }
+}
 
-    fn wear(&mut self, handle: Handle, lapses: u16, forgiven: u16) {
-        let (Named::This(mut ticket), Some(spot)) = (self.ticket(handle), self.homes.get(&handle))
-        else {
-            return;
-        };
-        (ticket.lapses, ticket.forgiven) = (lapses, forgiven);
-        let home = match spot.home {
-            Home::Pending | Home::Suspects if ticket.is_suspect() => Home::Suspects,
-            Home::Pending | Home::Suspects => Home::Pending,
-            // Of a shard's suspects, one is leased at a time.
-            Home::Leased(_) if ticket.is_suspect() && self.leased_suspects() > 0 => return,
-            Home::Leased(fence) if ticket.is_suspect() => {
-                self.meta.suspect = Some((fence, handle));
-                Home::Leased(fence)
-            }
-            home => home,
-        };
-        let spot = Spot { home, ..*spot };
-        self.homes.insert(handle, spot);
-        self.tickets.insert(handle.id, Paper::Whole(ticket));
-    }
-
-    pub(crate) fn leased_suspects(&self) -> usize {
-        let suspect =
-            |handle| matches!(self.ticket(handle), Named::This(ticket) if ticket.is_suspect());
-        self.leases().into_iter().filter(|(_, _, handle)| suspect(*handle)).count()
-    }
+fn wear(state: &mut State, handle: Handle, lapses: u16, forgiven: u16) {
+    let (Named::This(mut ticket), Some(spot)) = (state.ticket(handle), state.homes.get(&handle))
+    else {
+        return;
+    };
+    (ticket.lapses, ticket.forgiven) = (lapses, forgiven);
+    let home = match spot.home {
+        Home::Pending | Home::Suspects if ticket.is_suspect() => Home::Suspects,
+        Home::Pending | Home::Suspects => Home::Pending,
+        // Of a shard's suspects, one is leased at a time.
+        Home::Leased(_) if ticket.is_suspect() && state.leased_suspects() > 0 => return,
+        Home::Leased(fence) if ticket.is_suspect() => {
+            state.meta.suspect = Some((fence, handle));
+            Home::Leased(fence)
+        }
+        home => home,
+    };
+    let spot = Spot { home, ..*spot };
+    state.homes.insert(handle, spot);
+    state.tickets.insert(handle.id, Paper::Whole(ticket));
 }

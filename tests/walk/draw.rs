@@ -1,13 +1,12 @@
 //! Draws the next call of a walk: mostly one that makes sense, often one that came too late, names what is not there, or
 //! names it wrongly.
 
-use crate::{
+use holdfast_model::{
     call::{Call, Claim, Item, Limits, Overrule, Settle},
-    dice::Dice,
-    scripts::SCRIPTS,
     state::{Answer, Body, Fence, Generation, Handle, Home, Id, Ms, NOBODY, Session, State, Word},
-    world::Slant,
 };
+
+use crate::{dice::Dice, scripts::SCRIPTS, world::Slant};
 
 const LEASE: Ms = 10_000;
 const LONG_LEASE: Ms = 16_000;
@@ -94,7 +93,7 @@ impl Draw<'_> {
         let call = self.call_of(script);
         let often = if self.slant == Slant::Spoiled { 2 } else { 30 };
         let spoils = !matches!(call, Call::Ring | Call::Depth) && self.dice.one_in(often);
-        if spoils && call.can_be_spoiled() {
+        if spoils && can_be_spoiled(&call) {
             return Call::Spoiled { call: Box::new(call), way: self.dice.below(60) };
         }
         call
@@ -404,14 +403,12 @@ impl Draw<'_> {
     }
 }
 
-impl Call {
-    /// Whether there is an argument to spoil: rows, if the script takes some.
-    fn can_be_spoiled(&self) -> bool {
-        let well_formed = |items: &[Item]| items.iter().all(|item| item.not_before < item.deadline);
-        match self {
-            Self::Submit { items, .. } => well_formed(items),
-            _ => true,
-        }
+/// Whether there is an argument to spoil: rows, if the script takes some.
+fn can_be_spoiled(call: &Call) -> bool {
+    let well_formed = |items: &[Item]| items.iter().all(|item| item.not_before < item.deadline);
+    match call {
+        Call::Submit { items, .. } => well_formed(items),
+        _ => true,
     }
 }
 

@@ -3,15 +3,18 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::{
+use holdfast_model::{
     call::Call,
+    invariants::{self, Ledger},
+    reply::Reply,
+    state::State,
+    value::show,
+};
+
+use crate::{
     dice::Dice,
     draw::{Draw, Past},
-    invariants::{self, Ledger},
-    redis::show,
-    reply::Reply,
     server::{Outcome, Server},
-    state::State,
     world::{Event, Slant},
 };
 

@@ -5,18 +5,7 @@ use std::{
     net::TcpStream,
 };
 
-/// What a server answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Value {
-    Nil,
-    Number(i64),
-    Bytes(Vec<u8>),
-    Status(String),
-    Error(String),
-    Array(Vec<Value>),
-    /// Told without being asked.
-    Push(Vec<Value>),
-}
+use holdfast_model::value::Value;
 
 /// A command: its name and arguments.
 pub(crate) type Command = Vec<Vec<u8>>;
@@ -140,44 +129,30 @@ fn number(digits: &[u8]) -> io::Result<i64> {
     text.parse().map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Bytes for a person's eyes: a long run of one byte is told once.
-pub(crate) fn show(bytes: &[u8]) -> String {
-    let runs = bytes.chunk_by(|one, next| one == next);
-    let run = |run: &[u8]| match run.len() {
-        0..5 => run.escape_ascii().to_string(),
-        count => format!("{}*{count} ", run[..1].escape_ascii()),
-    };
-    runs.map(run).collect()
+/// What an answer is expected to be; anything else is a fault of the test or of the server.
+pub(crate) trait Expect {
+    fn bytes(&self) -> &[u8];
+    fn items(&self) -> &[Value];
+    /// A number that is told as text.
+    fn digits(&self) -> u64;
 }
 
-impl Value {
-    pub(crate) fn bytes(&self) -> &[u8] {
+impl Expect for Value {
+    fn bytes(&self) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes,
             other => panic!("{other:?}: not bytes"),
         }
     }
 
-    pub(crate) fn items(&self) -> &[Value] {
+    fn items(&self) -> &[Value] {
         match self {
             Self::Array(items) => items,
             other => panic!("{other:?}: no array"),
         }
     }
 
-    /// A number that is told as text.
-    pub(crate) fn digits(&self) -> u64 {
+    fn digits(&self) -> u64 {
         String::from_utf8_lossy(self.bytes()).parse().expect("digits")
-    }
-
-    /// For a person's eyes.
-    pub(crate) fn show(&self) -> String {
-        match self {
-            Self::Bytes(bytes) => show(bytes),
-            Self::Array(items) => {
-                format!("[{}]", items.iter().map(Self::show).collect::<Vec<_>>().join(", "))
-            }
-            other => format!("{other:?}"),
-        }
     }
 }

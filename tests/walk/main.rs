@@ -1,13 +1,11 @@
-//! The executable model of the protocol, and the walks that hold the shipped scripts to it.
+//! The walks that hold the shipped scripts to the executable model of the protocol, `tests/model`.
 //!
 //! # Reading order
 //!
-//! 1. [`state`]: what a shard holds.
-//! 2. [`step`]: what each call does to it, one function a script. These two are the model.
-//! 3. [`names`], [`render`], [`speech`]: the model's numbers as the bytes that Redis holds and tells.
-//! 4. [`draw`], [`world`]: which calls are made, and what happens between them.
-//! 5. [`walk`]: both in step, compared after each. [`invariants`]: what must be true of both.
-//! 6. [`mutants`]: scripts with one fault each, which the walks must find.
+//! 1. [`draw`], [`world`]: which calls are made, and what happens between them.
+//! 2. [`walk`]: scripts and model in step, compared after each.
+//! 3. [`redis`], [`server`], [`scripts`]: the real ones.
+//! 4. [`mutants`]: scripts with one fault each, which the walks must find.
 //!
 //! `HOLDFAST_SEED=7` walks one walk again, `HOLDFAST_STEPS=1000000` as many steps as are wanted.
 #![allow(
@@ -17,24 +15,14 @@
     reason = "a test says what is wrong by panicking"
 )]
 
-mod call;
 mod dice;
 mod draw;
 mod hunt;
-mod invariants;
 #[path = "../mutants/list.rs"]
 mod mutants;
-mod names;
 mod redis;
-mod render;
-mod reply;
 mod scripts;
 mod server;
-mod shard;
-mod shift;
-mod speech;
-mod state;
-mod step;
 mod walk;
 mod world;
 

@@ -4,12 +4,16 @@ use std::{collections::BTreeMap, time::Instant};
 
 use holdfast_core::{keys::ShardKeys, model::QueueName};
 
-use crate::{
+use holdfast_model::{
     call::Call,
-    redis::{Command, Link, Value, command},
-    scripts::{self, SCRIPTS, Texts},
     shard::{Content, Shard},
     state::Ms,
+    value::Value,
+};
+
+use crate::{
+    redis::{Command, Expect as _, Link, command},
+    scripts::{self, SCRIPTS, Texts},
 };
 
 /// Reads every key there is, whole.
