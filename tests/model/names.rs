@@ -82,7 +82,7 @@ pub fn packed(names: Names) -> Vec<u8> {
     let id = match names {
         Names::Of(id) => id,
         Names::Lost => return vec![0; 6],
-        Names::Garbled => return b"\0\x03ann\0\xffr\0\0".to_vec(),
+        Names::Garbled(how) => return garbled(how).to_vec(),
     };
     let name = format!("r\0|-{}", id.0);
     let mut packed = Packed::default();
@@ -90,6 +90,18 @@ pub fn packed(names: Names) -> Vec<u8> {
         packed.short(part.as_bytes());
     }
     packed.0
+}
+
+/// Three lengths, one of which lies or is cut off.
+fn garbled(how: u8) -> &'static [u8] {
+    match how {
+        0 => b"\0\x03ann\0\xffr\0\0",
+        1 => b"\0\x03ann\0\x01r\0\x09x",
+        2 => b"\0\x03ann\0\x01r\0",
+        3 => b"\0\x03ann\0",
+        4 => b"\0\xffann",
+        _ => b"\0",
+    }
 }
 
 /// How long a body is.
