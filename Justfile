@@ -36,6 +36,10 @@ fuzz NAME="" SECONDS="60":
 fuzz-all SECONDS="60":
     tests/fuzz/run all {{SECONDS}}
 
+# Every state of the model, within some bounds: the whole family, with its figures.
+model:
+    HOLDFAST_MODEL=full cargo test --release -p holdfast-model --test explore -- --nocapture --test-threads 1
+
 # 50 requests to a real model on CPU, a worker killed on the way.
 realmodel:
     cargo test -p holdfast-tests --test realmodel

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     names,
     reply::{Part, Reply},
-    state::{Generation, Handle, Held, Home, Ms, Named, Names, Paper, Record, State, Ticket},
+    state::{Generation, Handle, Held, Home, Map, Ms, Named, Names, Paper, Record, State, Ticket},
 };
 
 /// Checks a whole state that no damage was done to.
@@ -73,9 +73,9 @@ fn fits(state: &State, handle: Handle, ticket: &Ticket) -> Result<(), &'static s
 
 /// What is held is what was counted, in all and in each lane.
 fn counted(state: &State) -> Result<(), String> {
-    let (mut all, mut lanes) = (0, BTreeMap::<_, Held>::new());
+    let (mut all, mut lanes) = (0, Map::<_, Held>::new());
     let requests =
-        state.requests.iter().map(|(id, body)| (*id, names::request(*id, *body).len() as i64));
+        state.requests.iter().map(|(id, body)| (*id, names::request_size(*id, *body) as i64));
     let records = state.records.iter().map(|(id, record)| (*id, record.size()));
     for (id, bytes) in requests.chain(records) {
         all += bytes;
@@ -84,7 +84,7 @@ fn counted(state: &State) -> Result<(), String> {
     for (handle, _) in state.homes.iter().filter(|(_, spot)| !spot.home.is_end()) {
         lanes.entry(names::lane(handle.id)).or_default().requests += 1;
     }
-    let kept = |from: &BTreeMap<&'static str, Held>| -> BTreeMap<&str, (i64, i64)> {
+    let kept = |from: &Map<&'static str, Held>| -> BTreeMap<&str, (i64, i64)> {
         let counts = from.iter().map(|(lane, held)| (*lane, (held.requests, held.bytes)));
         counts.filter(|(_, counts)| *counts != (0, 0)).collect()
     };

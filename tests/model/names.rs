@@ -77,6 +77,14 @@ pub fn lane(id: Id) -> &'static str {
     }
 }
 
+fn name(id: Id) -> String {
+    format!("r\0|-{}", id.0)
+}
+
+fn name_size(id: Id) -> usize {
+    4 + 1 + usize::from(id.0 > 9) + usize::from(id.0 > 99)
+}
+
 /// Tenant, id and lane, packed; of a request whose names are lost, three empty ones.
 pub fn packed(names: Names) -> Vec<u8> {
     let id = match names {
@@ -84,12 +92,30 @@ pub fn packed(names: Names) -> Vec<u8> {
         Names::Lost => return vec![0; 6],
         Names::Garbled => return b"\0\x03ann\0\xffr\0\0".to_vec(),
     };
-    let name = format!("r\0|-{}", id.0);
+    let name = name(id);
     let mut packed = Packed::default();
     for part in [tenant(id), &name, own_lane(id)] {
         packed.short(part.as_bytes());
     }
     packed.0
+}
+
+/// How long these names are when packed.
+pub fn packed_size(names: Names) -> usize {
+    match names {
+        Names::Of(id) => 6 + tenant(id).len() + name_size(id) + own_lane(id).len(),
+        names => packed(names).len(),
+    }
+}
+
+/// How long what the `request` hash holds is.
+pub fn request_size(id: Id, body: Body) -> usize {
+    5 + 2 + packed_size(Names::Of(id)) + envelope(body).len() + body_size(Some(body))
+}
+
+/// How long a packed answer is.
+pub fn answer_size(answer: Answer) -> usize {
+    4 + ANSWERS[usize::from(answer.0) % ANSWERS.len()]
 }
 
 /// How long a body is.
@@ -101,9 +127,13 @@ pub fn body_size(body: Option<Body>) -> usize {
 pub fn request(id: Id, body: Body) -> Vec<u8> {
     let mut packed = Packed::default();
     packed.byte(1).short(&self::packed(Names::Of(id)));
-    let envelope: &[u8] = if body.0 % 2 == 1 { br#"{"path":"/v1/x"}"# } else { b"" };
+    let envelope = envelope(body);
     packed.u32(envelope.len()).bytes(envelope).bytes(&vec![body.0; body_size(Some(body))]);
     packed.0
+}
+
+fn envelope(body: Body) -> &'static [u8] {
+    if body.0 % 2 == 1 { br#"{"path":"/v1/x"}"# } else { b"" }
 }
 
 /// A packed head and body.

@@ -7,7 +7,7 @@ use holdfast_core::keys::{QUEUES, ShardKeys, WORKERS};
 use crate::{
     names,
     shard::{Content, Shard},
-    state::{Home, Id, Meta, Ms, Paper, Record, Row, State, Ticket, Word},
+    state::{Home, Id, Map, Meta, Ms, Paper, Record, Row, State, Ticket, Word},
 };
 
 /// Bytes being laid out: big-endian numbers, lengths before what may vary.
@@ -112,7 +112,7 @@ impl Record {
 
     /// How many bytes it takes.
     pub fn size(&self) -> i64 {
-        self.pack().len() as i64
+        (33 + names::packed_size(self.names) + names::answer_size(self.answer)) as i64
     }
 }
 
@@ -224,6 +224,36 @@ impl Meta {
     }
 }
 
-fn hash<K, V>(map: &BTreeMap<K, V>, field: impl Fn(&K, &V) -> (Vec<u8>, Vec<u8>)) -> Content {
+fn hash<K: Ord, V>(map: &Map<K, V>, field: impl Fn(&K, &V) -> (Vec<u8>, Vec<u8>)) -> Content {
     Content::Hash(map.iter().map(|(key, value)| field(key, value)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{Answer, Body, Generation, Names, Outcome};
+
+    #[test]
+    fn sizes_are_those_of_the_bytes() {
+        for id in [0, 1, 2, 3, 4, 9, 10, 99, 100, 255].map(Id) {
+            for body in (0..6).map(Body) {
+                assert_eq!(names::request_size(id, body), names::request(id, body).len());
+            }
+            for (names, answer) in [(Names::Of(id), 0), (Names::Lost, 1), (Names::Garbled, 2)] {
+                let record = Record {
+                    outcome: Outcome::Answered,
+                    generation: Generation(1),
+                    ended_at: 0,
+                    attempts: 0,
+                    lapses: 0,
+                    forgiven: 0,
+                    failure: None,
+                    status: 200,
+                    names,
+                    answer: Answer(answer),
+                };
+                assert_eq!(record.size(), record.pack().len() as i64);
+            }
+        }
+    }
 }

@@ -20,18 +20,18 @@ fn shift(moment: &mut Ms, by: i64) {
 impl State {
     /// Lets `by` ms pass, or go back.
     pub fn pass(&mut self, by: i64) {
-        self.homes.values_mut().for_each(|spot| shift(&mut spot.till, by));
-        for paper in self.tickets.values_mut() {
+        self.homes.iter_mut().for_each(|(_, spot)| shift(&mut spot.till, by));
+        for (_, paper) in self.tickets.iter_mut() {
             if let Paper::Whole(ticket) = paper {
                 ticket.pass(by);
             }
         }
-        self.records.values_mut().for_each(|record| shift(&mut record.ended_at, by));
-        let rates = self.lanes.values_mut().filter_map(|held| held.used_till.as_mut());
+        self.records.iter_mut().for_each(|(_, record)| shift(&mut record.ended_at, by));
+        let rates = self.lanes.iter_mut().filter_map(|(_, held)| held.used_till.as_mut());
         rates.for_each(|till| shift(till, 1_000 * by));
-        self.sessions.values_mut().for_each(|row| shift(&mut row.seen, by));
-        self.workers.values_mut().for_each(|(seen, _)| shift(seen, by));
-        self.ended_workers.values_mut().for_each(|ended| shift(ended, by));
+        self.sessions.iter_mut().for_each(|(_, row)| shift(&mut row.seen, by));
+        self.workers.iter_mut().for_each(|(_, (seen, _))| shift(seen, by));
+        self.ended_workers.iter_mut().for_each(|(_, ended)| shift(ended, by));
         self.meta.beat.iter_mut().for_each(|beat| shift(beat, by));
         self.meta.forgiven_to.iter_mut().for_each(|till| shift(till, by));
     }

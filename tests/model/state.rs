@@ -3,7 +3,12 @@
 //! Names are numbers here; [`crate::names`] gives them bytes that sort the same way. A value of this type can be
 //! cloned, compared and hashed, so that an exhaustive search can use it as it is.
 
-use std::collections::BTreeMap;
+use litemap::LiteMap;
+
+use crate::rules::Rules;
+
+/// Few entries in their order: smaller and faster to copy than a tree, of which an exhaustive search makes millions.
+pub type Map<K, V> = LiteMap<K, V>;
 
 /// A moment or a length of time, in ms.
 pub type Ms = u64;
@@ -116,7 +121,7 @@ pub enum Outcome {
 }
 
 /// How an attempt was settled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Word {
     /// There is an answer.
     Ack,
@@ -286,9 +291,9 @@ pub struct Meta {
     /// How often the policy was written.
     pub policy_version: u64,
     /// The queue's settings.
-    pub policy: BTreeMap<&'static str, u64>,
+    pub policy: Map<&'static str, u64>,
     /// What operators said.
-    pub overrides: BTreeMap<&'static str, Override>,
+    pub overrides: Map<&'static str, Override>,
 }
 
 /// What a lane holds: live requests, and bytes of requests and records; and until when its rate is used up, in us.
@@ -306,27 +311,29 @@ pub struct Held {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     /// Every generation has one home: that is what a map can say.
-    pub homes: BTreeMap<Handle, Spot>,
+    pub homes: Map<Handle, Spot>,
     /// The small state of each request.
-    pub tickets: BTreeMap<Id, Paper>,
+    pub tickets: Map<Id, Paper>,
     /// What was submitted.
-    pub requests: BTreeMap<Id, Body>,
+    pub requests: Map<Id, Body>,
     /// How each ended.
-    pub records: BTreeMap<Id, Record>,
+    pub records: Map<Id, Record>,
     /// The last claim of each session.
-    pub sessions: BTreeMap<Session, Row>,
+    pub sessions: Map<Session, Row>,
     /// What is kept beside them.
     pub meta: Meta,
     /// What each lane holds.
-    pub lanes: BTreeMap<&'static str, Held>,
+    pub lanes: Map<&'static str, Held>,
     /// Tokens in the doorbell.
     pub bell: usize,
+    /// Which rules hold; nothing that a server would hold.
+    pub rules: Rules,
     /// Shards of each queue.
-    pub queues: BTreeMap<u8, u8>,
+    pub queues: Map<u8, u8>,
     /// When each worker was seen, and what it said.
-    pub workers: BTreeMap<u8, (Ms, u8)>,
+    pub workers: Map<u8, (Ms, u8)>,
     /// When workers ended.
-    pub ended_workers: BTreeMap<u8, Ms>,
+    pub ended_workers: Map<u8, Ms>,
 }
 
 /// What the ticket under a handle's key says of that handle.

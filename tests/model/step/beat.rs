@@ -1,4 +1,7 @@
-use crate::state::{Ms, State};
+use crate::{
+    rules::Rule,
+    state::{Ms, State},
+};
 
 impl State {
     /// An outage is nobody's fault: whoever finds the beat older than half the longest lease first forgives what ends
@@ -6,7 +9,8 @@ impl State {
     pub(super) fn watch_beat(&mut self, now: Ms) {
         let half = self.meta.longest_lease.unwrap_or(0) / 2;
         let beat = self.meta.beat.replace(now);
-        let outage = half > 0 && beat.is_some_and(|beat| beat + half < now);
+        let outage =
+            self.keeps(Rule::Outage) && half > 0 && beat.is_some_and(|beat| beat + half < now);
         let from_the_future = self.meta.forgiven_to.is_some_and(|till| till > now + half);
         if outage || from_the_future {
             self.meta.forgiven_to = Some(now + half);

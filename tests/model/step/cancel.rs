@@ -1,5 +1,6 @@
 use crate::{
     reply::{Reply, answer},
+    rules::Rule,
     state::{Handle, Home, Ms, Named, Outcome, State, Ticket},
 };
 
@@ -8,6 +9,7 @@ impl State {
     pub(super) fn cancel(&mut self, handles: &[Handle], now: Ms) -> Reply {
         let mut reply = Reply::default();
         for handle in handles {
+            let handle = &self.meant(*handle, Rule::CancelGeneration);
             let (Named::This(ticket), Some(spot)) = (self.ticket(*handle), self.homes.get(handle))
             else {
                 reply.say(answer!["gone"]);

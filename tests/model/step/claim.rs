@@ -3,6 +3,7 @@ use std::cmp::Ordering;
 use crate::{
     call::Claim,
     reply::{Part, Reply, answer},
+    rules::Rule,
     state::{Fence, Handle, Home, Ms, Named, Outcome, Row, Spot, State, Ticket},
     step::upkeep::Late,
 };
@@ -20,7 +21,9 @@ impl State {
         let last =
             self.sessions.get(&claim.fence.session).map(|row| claim.fence.call.cmp(&row.call));
         let busy = match last {
-            Some(Ordering::Less) => return Reply::one(answer!["stale"]),
+            Some(Ordering::Less) if self.keeps(Rule::StaleClaims) => {
+                return Reply::one(answer!["stale"]);
+            }
             Some(Ordering::Equal) => {
                 self.claim_again(claim, now, &mut reply);
                 false
@@ -43,8 +46,11 @@ impl State {
         for handle in row.handles.clone() {
             let Named::This(ticket) = self.ticket(handle) else { continue };
             let till = ticket.deadline.min(now) + claim.lease;
-            if self.holds(claim.fence, handle) && till > now {
-                self.homes.insert(handle, Spot { home: Home::Leased(claim.fence), till });
+            let held = self.holds(claim.fence, handle) || !self.keeps(Rule::RepeatOfHeld);
+            if held && till > now {
+                if self.keeps(Rule::RepeatRenews) {
+                    self.homes.insert(handle, Spot { home: Home::Leased(claim.fence), till });
+                }
                 reply.say(lease(handle, &ticket, till, now));
             }
         }
@@ -66,8 +72,10 @@ impl State {
         if !handles.is_empty() && (out == 0 || claim.lease > longest) {
             self.meta.longest_lease = Some(claim.lease);
         }
-        let row = Row { call: claim.fence.call, seen: now, handles };
-        self.sessions.insert(claim.fence.session, row);
+        if !handles.is_empty() || self.keeps(Rule::EmptyClaims) {
+            let row = Row { call: claim.fence.call, seen: now, handles };
+            self.sessions.insert(claim.fence.session, row);
+        }
         for (handle, outcome) in late.ended {
             reply.say(answer!["ended", handle, outcome]);
         }
@@ -138,9 +146,14 @@ impl State {
     /// to a caller that holds none elsewhere. What is late and may not be ended is not leased, and holds nothing up.
     fn candidates(&self, claim: &Claim, room: usize, now: Ms) -> Vec<Handle> {
         let in_time = |home| self.line(home).into_iter().filter(|(deadline, _)| *deadline > now);
-        let mut candidates: Vec<_> = in_time(Home::Pending).take(room).collect();
-        if room > 0 && claim.may_suspect && !self.suspect_is_out() {
-            candidates.extend(in_time(Home::Suspects).next());
+        let mut pending: Vec<_> = in_time(Home::Pending).collect();
+        if !self.keeps(Rule::Order) {
+            pending.sort_by_key(|(_, handle)| *handle);
+        }
+        let mut candidates: Vec<_> = pending.into_iter().take(room).collect();
+        let alone = self.keeps(Rule::SuspectsAlone);
+        if room > 0 && claim.may_suspect && !(alone && self.suspect_is_out()) {
+            candidates.extend(in_time(Home::Suspects).take(if alone { 1 } else { room }));
             candidates.sort();
         }
         candidates.into_iter().map(|(_, handle)| handle).collect()

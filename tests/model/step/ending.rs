@@ -79,7 +79,7 @@ impl State {
 
     /// Removes a request, and says how many bytes that were.
     pub(super) fn forget_request(&mut self, id: Id) -> i64 {
-        self.requests.remove(&id).map_or(0, |body| names::request(id, body).len() as i64)
+        self.requests.remove(&id).map_or(0, |body| names::request_size(id, body) as i64)
     }
 
     /// Counts what is held, in all and in the lane of who it belongs to.

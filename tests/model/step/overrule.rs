@@ -1,6 +1,7 @@
 use crate::{
     call::Overrule,
     reply::{Part, Reply, answer},
+    rules::Rule,
     state::{Override, State},
 };
 
@@ -15,7 +16,7 @@ impl State {
         }
         let overtaken =
             if word.decide { kept.version != word.version } else { kept.version >= version };
-        if overtaken {
+        if overtaken && self.keeps(Rule::Versions) {
             let total = kept.total.map_or(Part::Word(""), Part::Digits);
             return Reply::one(answer!["newer", kept.version, total]);
         }

@@ -1,6 +1,7 @@
 use crate::{
     reply::{Reply, answer},
-    state::{Handle, Home, Ms, Named, Spot, State},
+    rules::Rule,
+    state::{Handle, Home, Ms, Named, State},
 };
 
 impl State {
@@ -19,8 +20,11 @@ impl State {
     pub(super) fn promote_named(&mut self, named: &[(Handle, Ms)]) -> Reply {
         let (mut reply, mut any) = (Reply::default(), false);
         for (handle, seen) in named {
-            let as_seen = Spot { home: Home::Delayed, till: *seen };
-            let there = self.homes.get(handle) == Some(&as_seen);
+            let any_due = !self.keeps(Rule::DueSeen);
+            let there = self
+                .homes
+                .get(handle)
+                .is_some_and(|spot| spot.home == Home::Delayed && (spot.till == *seen || any_due));
             reply.say(match self.ticket(*handle) {
                 Named::This(ticket) if there => {
                     self.make_claimable(*handle, &ticket);

@@ -1,6 +1,7 @@
 use super::claim::Lease;
 use crate::{
     reply::{Part, Reply, answer},
+    rules::Rule,
     state::{Handle, Home, LEASE_LOST, Ms, Named, Outcome, Spot, State, Ticket},
 };
 
@@ -30,6 +31,9 @@ impl State {
             let charge = if forgiven { Charge::Forgiven } else { Charge::Lapse };
             wakes |= self.take_back(handle, charge, now, &mut reply);
         }
+        if !self.keeps(Rule::OutageForAll) {
+            self.meta.forgiven_to = None;
+        }
         lowered.into_iter().for_each(|handle| reply.say(answer!["lowered", handle]));
         if wakes {
             self.ring();
@@ -55,7 +59,8 @@ impl State {
 
     /// When the clock went back, no lease may last longer than the longest from now.
     fn lower_expiries(&mut self, limit: usize, now: Ms) -> Vec<Handle> {
-        let Some(longest) = self.meta.longest_lease else { return Vec::new() };
+        let longest = self.meta.longest_lease.filter(|_| self.keeps(Rule::LowerExpiries));
+        let Some(longest) = longest else { return Vec::new() };
         let mut ahead = self.leases();
         ahead.retain(|(till, ..)| *till > now + longest);
         ahead.truncate(limit);
@@ -84,7 +89,8 @@ impl State {
                 return self.made_room();
             }
         };
-        let ticket = ticket.charged(charge, now);
+        let counted = if self.keeps(Rule::LapseCount) { charge } else { Charge::None };
+        let ticket = ticket.charged(counted, now);
         if let Some(outcome) = self.end_of_lapsed(&ticket, charge, now) {
             self.end(handle, ticket, outcome, now, reply);
             reply.say(answer!["ended", handle, outcome, charge]);
@@ -104,7 +110,7 @@ impl State {
             Charge::Forgiven => ticket.forgiven >= 4 * most,
             Charge::None => false,
         };
-        if ticket.asked {
+        if ticket.asked && (self.keeps(Rule::FlagFirst) || !killed) {
             Some(Outcome::Cancelled)
         } else if killed {
             Some(Outcome::KilledWorkers)

@@ -1,5 +1,6 @@
 use crate::{
     reply::{Part, Reply, answer},
+    rules::Rule,
     state::{Generation, Handle, Home, Ms, Named, Spot, State, Ticket},
 };
 
@@ -29,7 +30,9 @@ impl State {
         if let Some(ticket) = kept {
             return answer!["already", ticket.clone()];
         }
-        let is_dead = self.homes.get(&dead).is_some_and(|spot| spot.home == Home::Dead);
+        let dead = self.meant(dead, Rule::RedriveGeneration);
+        let any = !self.keeps(Rule::RedriveGeneration);
+        let is_dead = any || self.homes.get(&dead).is_some_and(|spot| spot.home == Home::Dead);
         let Named::This(old) = self.ticket(dead) else { return answer!["gone"] };
         if !is_dead {
             return answer!["gone"];
@@ -62,7 +65,13 @@ impl State {
         let record = self.records.remove(&dead.id);
         self.hold(old.names, 1, -record.as_ref().map_or(0, |record| record.size()));
         self.meta.seq += 1;
+        let kept = Ticket { fence: None, settled: None, ..old.clone() };
+        let handle = Handle { sequence: self.meta.seq, generation, id: dead.id };
+        let cleared = self.keeps(Rule::RedriveClears);
+        let blank = if cleared { Ticket::blank(handle) } else { kept };
         let fresh = Ticket {
+            sequence: handle.sequence,
+            generation,
             body: old.body,
             deadline,
             submitted_at: now,
@@ -72,7 +81,7 @@ impl State {
             )),
             names: old.names,
             tail: old.tail,
-            ..Ticket::blank(Handle { sequence: self.meta.seq, generation, id: dead.id })
+            ..blank
         };
         self.homes.remove(&dead);
         let spot = Spot { home: Home::Pending, till: deadline };

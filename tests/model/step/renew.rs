@@ -1,6 +1,7 @@
 use super::claim::Lease;
 use crate::{
     reply::{Reply, answer},
+    rules::Rule,
     state::{Home, Ms, Named, Spot, State},
 };
 
@@ -10,15 +11,21 @@ impl State {
         self.watch_beat(now);
         let mut reply = Reply::default();
         for (fence, handle) in leases {
+            let owner = match self.homes.get(handle).map(|spot| spot.home) {
+                Some(Home::Leased(owner)) if !self.keeps(Rule::RenewFence) => owner,
+                _ => *fence,
+            };
             let till = match self.ticket(*handle) {
-                Named::This(ticket) if self.holds(*fence, *handle) => {
-                    Some((now.min(ticket.deadline) + length, ticket.asked))
+                Named::This(ticket) if self.holds(owner, *handle) => {
+                    let capped = self.keeps(Rule::RenewalCap);
+                    let from = if capped { now.min(ticket.deadline) } else { now };
+                    Some((from + length, ticket.asked))
                 }
                 _ => None,
             };
             reply.say(match till {
                 Some((till, asked)) if till > now => {
-                    self.homes.insert(*handle, Spot { home: Home::Leased(*fence), till });
+                    self.homes.insert(*handle, Spot { home: Home::Leased(owner), till });
                     answer![if asked { "cancel" } else { "held" }, till - now]
                 }
                 _ => answer!["lost"],

@@ -2,6 +2,7 @@ use super::ending::End;
 use crate::{
     call::Settle,
     reply::{Part, Reply, answer},
+    rules::Rule,
     state::{Answer, Handle, Home, Ms, Named, Outcome, Spot, State, Ticket, Word},
 };
 
@@ -12,7 +13,12 @@ impl State {
         let (mut settled, mut wakes) = (false, false);
         let mut reply = Reply::default();
         for row in rows {
-            let held = self.holds(row.fence, row.handle);
+            let row =
+                &Settle { handle: self.meant(row.handle, Rule::SettleGeneration), ..row.clone() };
+            let leased = |spot: &Spot| matches!(spot.home, Home::Leased(_));
+            let anybody = !self.keeps(Rule::SettleFence);
+            let held = self.holds(row.fence, row.handle)
+                || anybody && self.homes.get(&row.handle).is_some_and(leased);
             settled |= held;
             let answer = match self.ticket(row.handle) {
                 Named::This(ticket) if held => self.settle_one(row, ticket, now, &mut reply),
@@ -57,7 +63,7 @@ impl State {
             ticket.failure = Some((failure, now));
         }
         ticket.fence = None;
-        ticket.settled = Some((row.fence, row.word));
+        ticket.settled = self.keeps(Rule::LastSettle).then_some((row.fence, row.word));
 
         let late = match row.word {
             // An answer is kept and a burial carried out, whatever flag or deadline.
@@ -68,8 +74,9 @@ impl State {
             Word::Retry => now + row.number >= ticket.deadline,
             Word::Release => now >= ticket.deadline,
         };
-        if ticket.asked || late {
-            let outcome = if ticket.asked { Outcome::Cancelled } else { Outcome::DeadlineExceeded };
+        let stopped = ticket.asked && self.keeps(Rule::FlagSettles);
+        if stopped || late {
+            let outcome = if stopped { Outcome::Cancelled } else { Outcome::DeadlineExceeded };
             self.end(row.handle, ticket, outcome, now, reply);
             return answer!["ended", outcome];
         }

@@ -2,6 +2,7 @@ use crate::{
     call::Item,
     names,
     reply::{Part, Reply, answer},
+    rules::Rule,
     state::{Handle, Home, Ms, Names, Paper, Spot, State, Ticket},
 };
 
@@ -15,6 +16,8 @@ impl State {
         let mut reply = Reply::default();
         for item in items {
             let kept = self.tickets.get(&item.id).cloned();
+            let refused = item.deadline <= now && !self.keeps(Rule::IdRuleFirst);
+            let kept = kept.filter(|_| self.keeps(Rule::IdRule) && !refused);
             let answer = match kept.filter(|kept| self.is_somewhere(item, kept)) {
                 Some(kept) => self.meet(item, kept, now + guard),
                 None => self.take_in(item, now),
@@ -40,10 +43,11 @@ impl State {
         };
         let handle = kept.handle(item.id);
         let home = self.homes.get(&handle).map_or("nowhere", |spot| spot.home.word());
-        let same = kept.body == Some(item.body);
+        let same = kept.body == Some(item.body) || !self.keeps(Rule::Digest);
+        let guarded = self.keeps(Rule::Guard);
         // A late copy of this call must find the record that guards it: or what was refused would run after all.
         let ended = self.homes.get_mut(&handle).filter(|spot| spot.home.is_end());
-        if let Some(spot) = ended {
+        if let Some(spot) = ended.filter(|_| guarded) {
             spot.till = spot.till.max(keep_till);
         }
         answer![if same { "known" } else { "reused" }, home, kept]
@@ -52,7 +56,7 @@ impl State {
     fn take_in(&mut self, item: &Item, now: Ms) -> Vec<Part> {
         let limits = (self.policy("capacity"), self.policy("capacity_bytes"));
         let (Some(capacity), Some(room)) = limits else { return answer!["undeclared"] };
-        let size = names::request(item.id, item.body).len() as i64;
+        let size = names::request_size(item.id, item.body) as i64;
         if item.deadline <= now {
             return answer!["late"];
         }

@@ -1,5 +1,6 @@
 use crate::{
     reply::{Part, Reply, answer},
+    rules::Rule,
     state::{Handle, Home, Ms, Named, Names, State},
 };
 
@@ -27,9 +28,9 @@ impl State {
         self.homes.remove(&handle);
         let names = match ticket {
             _ if lost => Names::Lost,
-            Named::Other => return answer!["dropped", handle],
+            Named::Other if self.keeps(Rule::SweepGeneration) => return answer!["dropped", handle],
             Named::This(ticket) => ticket.names,
-            Named::Unreadable => Names::Lost,
+            Named::Other | Named::Unreadable => Names::Lost,
         };
         let record = self.records.remove(&handle.id).map_or(0, |record| record.size());
         let freed = self.forget_request(handle.id) + record;
