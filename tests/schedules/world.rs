@@ -234,7 +234,7 @@ impl World {
         if let ("EVALSHA" | "EVAL", Some(script)) = (name.as_str(), Self::script(&words)) {
             name = script.to_owned();
             call = heard::call(script, args(&words), &mut self.sessions);
-            if call.is_none() && script != "register" {
+            if call.is_none() && !["register", "may"].contains(&script) {
                 self.check(&actor.name(), Err(format!("makes a strange call of {script}")));
             }
         }
@@ -306,7 +306,11 @@ impl World {
         if asked.words[0] == b"EVALSHA" && !self.loaded.contains(&*sha) {
             return (Value::Error("NOSCRIPT No matching script.".to_owned()), not_run(asked));
         }
-        let Some(call) = &asked.call else { return (self.register(&asked.words), Told::Nothing) };
+        let Some(call) = &asked.call else {
+            let is_question = asked.name == "may";
+            let value = if is_question { yes(&asked.words) } else { self.register(&asked.words) };
+            return (value, Told::Nothing);
+        };
         if let Call::Settle(rows) = call
             && let Some(poison) = self.poison
             && rows.iter().any(|row| row.handle.id == poison)
@@ -328,11 +332,10 @@ impl World {
         {
             self.registered.insert(name.clone(), value.clone());
         }
+        let ends = args(words).first().is_some_and(|kind| kind == b"ended");
+        let word = if ends { b"ended".to_vec() } else { b"registered".to_vec() };
         let now = self.clock(self.now()).to_string().into_bytes();
-        Value::Array(vec![Value::Array(vec![
-            Value::Bytes(b"registered".to_vec()),
-            Value::Bytes(now),
-        ])])
+        Value::Array(vec![Value::Array(vec![Value::Bytes(word), Value::Bytes(now)])])
     }
 
     /// Runs a call of the model at a moment, and checks what it left behind.
@@ -458,6 +461,12 @@ impl World {
             None => Ok(()),
         }
     }
+}
+
+/// A user of this Redis may do all that it asks about, in rows of four words.
+fn yes(words: &Words) -> Value {
+    let answer = |_: &[Vec<u8>]| Value::Array(vec![Value::Bytes(b"yes".to_vec())]);
+    Value::Array(args(words).chunks(4).map(answer).collect())
 }
 
 /// The shipped scripts.
