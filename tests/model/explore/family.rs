@@ -75,14 +75,40 @@ const SMALL: &[Bounds] = &[
 ];
 
 /// What is explored on demand.
-const FULL: &[Bounds] = &[Bounds {
-    name: "1 id, 1 worker, Redis forgets, 2 faults",
-    late: true,
-    faults: Some(2),
-    forgets: true,
-    life: 3 * UNIT,
-    ..PLAIN
-}];
+const FULL: &[Bounds] = &[
+    Bounds {
+        name: "1 id, 2 workers, 2 attempts, Redis forgets, 2 faults",
+        workers: 2,
+        late: true,
+        faults: Some(2),
+        forgets: true,
+        life: 3 * UNIT,
+        ..PLAIN
+    },
+    Bounds {
+        name: "2 ids, 2 workers, 2 attempts, 3 faults",
+        ids: 2,
+        workers: 2,
+        faults: Some(3),
+        crashes: true,
+        late: true,
+        life: 3 * UNIT,
+        ..PLAIN
+    },
+    Bounds {
+        name: "1 id, 2 workers, 2 generations, 3 attempts, all faults",
+        workers: 2,
+        generations: 2,
+        attempts: 3,
+        max_lapses: 2,
+        crashes: true,
+        late: true,
+        cancels: true,
+        operators: true,
+        life: 3 * UNIT,
+        ..PLAIN
+    },
+];
 
 /// Explores these, and tells of each.
 fn explore(family: &[Bounds]) {
@@ -116,4 +142,34 @@ fn the_family_is_complete() {
     if std::env::var("HOLDFAST_MODEL").is_ok_and(|word| word == "full") {
         explore(FULL);
     }
+}
+
+#[test]
+fn scratch() {
+    let Ok(words) = std::env::var("SCRATCH") else { return };
+    let mut bounds = PLAIN;
+    for word in words.split(',') {
+        let (name, number) = word.split_once('=').unwrap_or((word, "1"));
+        let number: u64 = number.parse().unwrap();
+        match name {
+            "ids" => bounds.ids = number as u8,
+            "workers" => bounds.workers = number as u8,
+            "generations" => bounds.generations = number as u32,
+            "attempts" => bounds.attempts = number as u32,
+            "lapses" => bounds.max_lapses = number as u16,
+            "slots" => bounds.slots = number,
+            "behind" => bounds.behind = number,
+            "life" => bounds.life = number * UNIT,
+            "faults" => bounds.faults = Some(number as u8),
+            "crashes" => bounds.crashes = true,
+            "late" => bounds.late = true,
+            "leaps" => bounds.leaps = true,
+            "forgets" => bounds.forgets = true,
+            "other" => bounds.other_bytes = true,
+            "cancels" => bounds.cancels = true,
+            "operators" => bounds.operators = true,
+            _ => panic!("{name}"),
+        }
+    }
+    explore(&[bounds]);
 }
