@@ -30,6 +30,9 @@ use crate::lookup::Lookup;
 use crate::who::Who;
 use crate::{Config, api, durable, operate, wait};
 
+/// What a caller waits beyond the end of a call that Redis does not answer.
+const MOMENT: Duration = Duration::from_millis(50);
+
 /// What all bodies in the process may take together, in bytes, unless one alone may take more.
 const BODIES: usize = 256 << 20;
 
@@ -157,8 +160,9 @@ pub(crate) fn assemble(
     around: Around,
 ) -> Result<Assembled, BoxError> {
     let Around { declare_again, traces, stop } = around;
-    // Callers wait as long as one call may take. A lost connection is noticed sooner, which leaves time for a repeat.
-    let patience = redis.command_timeout();
+    // Callers wait as long as one call may take, and a moment more: its own end is what tells that Redis is silent. A lost
+    // connection is noticed sooner, which leaves time for a repeat.
+    let patience = redis.command_timeout() + MOMENT;
     let clock = Arc::new(Clock::default());
     let who = Who::new(config.keys.clone(), Arc::clone(&clock))?;
     let store = Store { redis: redis.clone(), patience, clock, declare_again };
