@@ -1,24 +1,13 @@
 //! Which commands a script may send to Redis: read from its text, so that rights can be looked at.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::{SHARED, all};
+use super::all;
 
-/// The commands of a script, and of whatever it uses of what is shared.
+/// The commands of a script, and of what it gets of what is shared.
 pub(crate) fn commands(name: &str) -> BTreeSet<String> {
-    let own = all().into_iter().find(|script| script.name == name).map(|script| script.source);
-    let functions = functions();
-    let (mut found, mut seen, mut texts) =
-        (BTreeSet::new(), BTreeSet::new(), vec![own.unwrap_or_default()]);
-    while let Some(text) = texts.pop() {
-        found.extend(called(text));
-        for (function, body) in &functions {
-            if text.contains(&format!("{function}(")) && seen.insert(*function) {
-                texts.push(body);
-            }
-        }
-    }
-    found
+    let own = all().into_iter().find(|script| script.name == name);
+    own.map(|script| called(&script.text).collect()).unwrap_or_default()
 }
 
 /// The names of the keys and channels that a script's header lists: `KEYS[1] pending`. Of two, the first.
@@ -27,18 +16,6 @@ pub(crate) fn key_names(name: &str) -> Vec<&'static str> {
     let header = own.and_then(|source| source.split("\n]]").next()).unwrap_or_default();
     let lines = header.lines().filter(|line| line.starts_with("KEYS["));
     lines.filter_map(|line| line.split_whitespace().nth(1)).collect()
-}
-
-/// The shared functions, by name.
-fn functions() -> BTreeMap<&'static str, &'static str> {
-    const BEGIN: &str = "\nlocal function ";
-    let bodies = SHARED.iter().flat_map(|lib| lib.split(BEGIN).skip(1));
-    let named = bodies.filter_map(|body| {
-        let (name, rest) = body.split_once('(')?;
-        // A function of the outermost level ends at the first line that is nothing but its end.
-        Some((name, rest.split("\nend\n").next()?))
-    });
-    named.collect()
 }
 
 /// The commands that stand in a text by their name: also where one is gathered first and sent by `flush`.
