@@ -29,7 +29,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     of("settle", "lib/ending.lua", "a lane of its own counts as the tenant's", "  if lane == 0 then", "  if true then"),
     of("settle", "lib/ending.lua", "lengths that lie fail the call", "  local id = #ticket >= 193 + tenant and struct.unpack('>I2', ticket, 192 + tenant) or 65535\n  local lane = #ticket >= 195 + tenant + id and struct.unpack", "  local id = struct.unpack('>I2', ticket, 192 + tenant)\n  local lane = struct.unpack").when(Slant::Damaged),
     of("settle", "lib/ending.lua", "a counter that comes to nothing stays", "        redis.call('HDEL', keys.lanes, name .. lane)\n", ""),
-    of("settle", "lib/ending.lua", "the bytes are not counted", "    redis.call('HINCRBY', keys.meta, 'bytes', digits(bytes))\n", ""),
+    of("settle", "lib/ending.lua", "the bytes are not counted", "    add(keys.meta, 'bytes', bytes)\n", ""),
     of("settle", "lib/ending.lua", "a mended ticket forgets whose it is", "    names = request:sub(2, 3 + struct.unpack('>I2', request, 2))\n", "").when(Slant::Damaged),
     of("promote", "lib/upkeep.lua", "what is not due is promoted", "redis.call('ZRANGEBYSCORE', keys.delayed, '-inf', digits(now)", "redis.call('ZRANGEBYSCORE', keys.delayed, '-inf', '+inf'"),
     of("promote", "lib/upkeep.lua", "a promoted suspect waits among the others", "put(suspected(ticket) and suspects or pending,", "put(pending,").when(Slant::Worn),

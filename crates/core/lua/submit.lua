@@ -53,6 +53,16 @@ for at = 2, #ARGV, 4 do
   names[#names + 1] = ARGV[at]
 end
 
+-- A counter as it is kept, 0 where nothing was counted yet. One that somebody has spoiled is not begun anew: that fails the
+-- call before its first write.
+local function counter(text, name)
+  local number = tonumber(text or 0)
+  if not number then
+    error({err = 'ERR submit: the counter ' .. name .. ' holds no number'})
+  end
+  return number
+end
+
 allowed('HSET', 'ZADD', 'RPUSH')
 local now = clock()
 local tickets = {}
@@ -63,7 +73,7 @@ if #names > 0 then
   end
 end
 local policy = redis.call('HMGET', keys.meta, 'capacity', 'capacity_bytes', 'bytes', 'seq')
-local capacity, room, bytes = tonumber(policy[1]), tonumber(policy[2]), tonumber(policy[3]) or 0
+local capacity, room, bytes = tonumber(policy[1]), tonumber(policy[2]), counter(policy[3], 'bytes')
 local live = redis.call('ZCARD', keys.pending) + redis.call('ZCARD', keys.suspects)
   + redis.call('ZCARD', keys.delayed) + redis.call('ZCARD', keys.leased)
 
@@ -79,14 +89,14 @@ local function limit_met(lane, limits, size)
   end
   local most, room, rate = struct.unpack('>I8I8I8', limits)
   local here, more = held[lane], lanes[lane] or {0, 0}
-  if most > 0 and (tonumber(here[1]) or 0) + more[1] >= most then
+  if most > 0 and counter(here[1], 'of a lane') + more[1] >= most then
     return 'requests'
-  elseif room > 0 and (tonumber(here[2]) or 0) + more[2] + size > room then
+  elseif room > 0 and counter(here[2], 'of a lane') + more[2] + size > room then
     return 'bytes'
   elseif rate > 0 then
     -- Each takes its part of a second, one behind the other: who would end beyond a second from now comes too soon.
     -- What ends there already was written before the clock went back, and counts for nothing.
-    local used = rates[lane] or tonumber(here[3]) or 0
+    local used = rates[lane] or counter(here[3], 'of a lane')
     if used > now_us + 1000000 then
       used = now_us
     end
@@ -153,15 +163,15 @@ local counts = {}
 for lane, more in pairs(lanes) do
   if lane ~= '' then
     local here = held[lane] or redis.call('HMGET', keys.lanes, 'n|' .. lane, 'b|' .. lane)
-    put(counts, 'n|' .. lane, (tonumber(here[1]) or 0) + more[1])
-    put(counts, 'b|' .. lane, (tonumber(here[2]) or 0) + more[2])
+    put(counts, 'n|' .. lane, counter(here[1], 'of a lane') + more[1])
+    put(counts, 'b|' .. lane, counter(here[2], 'of a lane') + more[2])
   end
 end
 for lane, till in pairs(rates) do
   put(counts, 'r|' .. lane, till)
 end
 
-local sequence = tonumber(policy[4]) or 0
+local sequence = counter(policy[4], 'seq')
 for at, item in ipairs(new) do
   local key, draft, request, deadline, start = unpack(item)
   local ticket = draft:sub(1, 2) .. struct.pack('>I8', sequence + at) .. draft:sub(11, 66)

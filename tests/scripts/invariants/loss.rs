@@ -67,6 +67,23 @@ async fn without_a_reclaimer_claims_bring_what_waits_to_its_record() {
     shard.assert_whole().await;
 }
 
+#[tokio::test]
+async fn a_counter_that_somebody_spoiled_refuses_what_is_new_whole_and_holds_up_no_end() {
+    for (in_meta, field) in [(true, "bytes"), (true, "seq"), (false, "n|acme"), (false, "b|acme")] {
+        let shard = Shard::start().await;
+        let (owner, running) = shard.running(&Item::new("running").lane("acme")).await;
+        let key = if in_meta { &shard.keys.meta } else { &shard.keys.lanes };
+        shard.tell(&[&"HSET", key, &field, &"spoiled"]).await;
+        let before = shard.dump().await;
+        let new = shard.submit(&[Item::new("other"), Item::new("new").lane("acme")]).await;
+        assert!(new.is_err(), "{field}: {new:?}");
+        assert!(shard.dump().await == before, "{field}: the submit wrote something");
+        assert_eq!(shard.settle(owner, running, ack("fine")).await, SettleReply::Done, "{field}");
+        assert_eq!(shard.outcome(running.key()).await, Outcome::Answered, "{field}");
+        assert_eq!(shard.home(running.key()).await, Some(Home::Finished), "{field}");
+    }
+}
+
 /// Those that have no record yet.
 async fn live<'a>(shard: &Shard, handles: impl Iterator<Item = &'a Handle>) -> Vec<Handle> {
     let mut live = Vec::new();

@@ -32,18 +32,28 @@ local function count_lane(lanes, lane, requests, bytes)
   lanes[lane] = held
 end
 
+-- Adds to a counter, and returns it. One that somebody has spoiled holds up no end, and doctor tells of it; another type under
+-- the key fails the call.
+local function add(key, field, more)
+  local sum = redis.pcall('HINCRBY', key, field, digits(more))
+  if type(sum) == 'table' and sum.err:sub(1, 9) == 'WRONGTYPE' then
+    error(sum)
+  end
+  return sum
+end
+
 -- Writes what was counted; a counter that comes to nothing is removed. Lanes come first: before a call's first write
 -- nothing else asks what is under their key.
 local function write_counts(keys, bytes, lanes)
   for lane, held in pairs(lanes) do
     for at, name in ipairs({'n|', 'b|'}) do
-      if lane ~= '' and held[at] ~= 0 and redis.call('HINCRBY', keys.lanes, name .. lane, digits(held[at])) == 0 then
+      if lane ~= '' and held[at] ~= 0 and add(keys.lanes, name .. lane, held[at]) == 0 then
         redis.call('HDEL', keys.lanes, name .. lane)
       end
     end
   end
   if bytes ~= 0 then
-    redis.call('HINCRBY', keys.meta, 'bytes', digits(bytes))
+    add(keys.meta, 'bytes', bytes)
   end
 end
 
