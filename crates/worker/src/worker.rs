@@ -88,7 +88,7 @@ impl Worker {
 /// What changes while a worker works.
 ///
 /// Claims and attempts are boxed before they are spawned: a task moves what it runs several times, and writes all over it
-/// when it ends; unboxed that would be a quarter of a megabyte for each request.
+/// when it ends.
 struct Desk {
     slots: Slots,
     claims: JoinSet<Answered>,
