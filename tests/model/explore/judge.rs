@@ -185,7 +185,7 @@ impl World {
             };
             let till = before.homes.get(&handle).map_or(NOW, |spot| spot.till);
             let pardoned = pardon.is_some_and(|to| till <= to);
-            holds(!(pardoned && charge == "lapse"), OUTAGE)?;
+            holds(self.leap.is_some() || !(pardoned && charge == "lapse"), OUTAGE)?;
             let mut stop = false;
             self.fate(handle, |fate| {
                 fate.lapses += u16::from(charge == "lapse");

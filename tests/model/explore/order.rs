@@ -13,13 +13,14 @@ impl World {
         self.forget_the_answered();
         let sessions: Vec<Session> = self.workers.iter().map(|worker| worker.session).collect();
         let stray = self.stray.map(|fence| fence.session);
-        let pardon = self.ledger.pardon;
+        // After a step of the clock, nothing is said about what was pardoned.
+        let silent = self.leap.is_some();
         let disk = self.disk.as_mut().map(|disk| (&mut disk.0, &mut disk.1));
         for (shard, ledger) in [(&mut self.shard, &mut self.ledger)].into_iter().chain(disk) {
             let spoken_of =
                 |session: &Session| sessions.contains(session) || stray == Some(*session);
             shard.sessions.retain(|session, _| spoken_of(session));
-            plain(shard, life, pardon == shard.meta.forgiven_to);
+            plain(shard, life, silent || ledger.pardon == shard.meta.forgiven_to);
             ledger.beat = ledger.beat.map(|at| at.max(NOW - 2 * UNIT));
             ledger.pardon = ledger.pardon.map(|at| if at < NOW { LONG_AGO } else { at });
         }
