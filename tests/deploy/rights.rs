@@ -1,8 +1,8 @@
 //! Each role's user of Redis may do what the role does, and nothing more.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
+use holdfast_core::keys::ShardKeys;
 use holdfast_testkit::stand_in::Rule;
 use holdfast_testkit::{Process, Value, eventually};
 
@@ -64,14 +64,14 @@ async fn each_user_of_redis_has_the_rights_that_its_role_uses_and_no_other() {
     let target = |port| format!("http://127.0.0.1:{port}");
     let Some(stage) = Stage::set(target, MORE).await else { return };
     let mut monitor = Monitor::start(&stage.redis);
-    let (api, reclaimer) = (stage.start("producer", QUICK), stage.start("reclaimer", QUICK));
+    let (api, mut reclaimer) = (stage.start("producer", QUICK), stage.start("reclaimer", QUICK));
     stage.probed("producer", &api).await;
     stage.probed("reclaimer", &reclaimer).await;
 
     waits_in_vain(&stage, &api).await;
     let mut worker = stage.start("worker", QUICK);
     stage.probed("worker", &worker).await;
-    ends_of_every_kind(&stage, &api).await;
+    ends_of_every_kind(&stage, &api, &mut reclaimer).await;
     outlives_its_worker(&stage, &mut monitor, &api, &mut worker).await;
     let heir = stage.start("worker", QUICK);
     assert_eq!(stage.outcome(&api, "default", "outlives").await, "answered");
@@ -128,7 +128,7 @@ async fn waits_in_vain(stage: &Stage, api: &Running) {
 }
 
 /// Answered at the second try, given up at once, cancelled on the way.
-async fn ends_of_every_kind(stage: &Stage, api: &Running) {
+async fn ends_of_every_kind(stage: &Stage, api: &Running, reclaimer: &mut Running) {
     let rules = vec![
         Rule::on_body("<again>").times(1).status(503),
         Rule::on_body("<dies>").cut_after(0),
@@ -139,8 +139,11 @@ async fn ends_of_every_kind(stage: &Stage, api: &Running) {
     stage.gateway.wait_for_arrivals(1, SOON).await.expect("dispatched");
     stage.call(api, "DELETE", "default/requests/stopped", "").await;
     assert_eq!(stage.outcome(api, "default", "stopped").await, "cancelled");
+    // Who promotes what has backed off is a race, which the worker is to win this time.
+    reclaimer.process.freeze();
     stage.submit(api, "default", "again", "1m").await;
     assert_eq!(stage.outcome(api, "default", "again").await, "answered");
+    reclaimer.process.wake();
     stage.submit(api, "once", "dies", "1m").await;
     assert_eq!(stage.outcome(api, "once", "dies").await, "gave-up");
 }
@@ -157,17 +160,28 @@ async fn outlives_its_worker(
     stage.gateway.hold(true);
     stage.submit(api, "default", "outlives", "1m").await;
     stage.gateway.wait_for_arrivals(before + 1, SOON).await.expect("dispatched");
-    // Longer than it takes to renew once.
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let first = lease_end(stage).await;
+    eventually("its lease is renewed", SOON, async || {
+        if lease_end(stage).await > first { Ok(()) } else { Err("not yet") }
+    })
+    .await;
     monitor.look(&stage.redis).await;
     worker.process.kill();
     stage.gateway.hold(false);
 }
 
+/// When the one lease of the default queue ends.
+async fn lease_end(stage: &Stage) -> u64 {
+    let leased = &ShardKeys::new(&"default".try_into().unwrap(), 0).leased;
+    let told = stage.redis.command(&["ZRANGE", leased, "0", "0", "WITHSCORES"]).await;
+    let leases = told.array().expect("leases");
+    leases[1].text().expect("its end").parse().expect("milliseconds")
+}
+
 /// What ended is forgotten once its time is over, which is made to be now.
 async fn swept(stage: &Stage, api: &Running) {
     let now = "for _, it in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 1, it) end";
-    let finished = holdfast_core::keys::ShardKeys::new(&"default".try_into().unwrap(), 0).finished;
+    let finished = ShardKeys::new(&"default".try_into().unwrap(), 0).finished;
     stage.redis.command(&["EVAL", now, "1", &finished]).await;
     eventually("it is forgotten", SOON, async || {
         let told = stage.call(api, "GET", "default/requests/outlives", "").await;
