@@ -11,6 +11,8 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
 
+use crate::open_files;
+
 /// Longer than the longest wait that the API grants.
 const LIMIT: Duration = Duration::from_secs(330);
 
@@ -53,6 +55,7 @@ impl Default for Http {
 impl Http {
     /// A client without connections yet.
     pub fn new() -> Self {
+        open_files::raise_limit();
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         Self(Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector))

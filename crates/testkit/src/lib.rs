@@ -19,6 +19,7 @@
 
 mod eventually;
 pub mod http;
+mod open_files;
 mod process;
 pub mod proxy;
 mod redis;

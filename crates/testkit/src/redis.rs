@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 
 pub use self::client::Client;
 pub(crate) use self::client::Connection;
-use crate::{Value, signal};
+use crate::{Value, open_files, signal};
 
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 
@@ -41,6 +41,7 @@ impl RedisServer {
 
     /// Starts a server that differs: `RedisServer::with(|it| it.appendfsync = AppendFsync::Always)`.
     pub async fn with(change: impl FnOnce(&mut Options)) -> Self {
+        open_files::raise_limit();
         let dir = tempfile::tempdir().expect("a temporary folder");
         let mut options = Options::new(binary().await, dir.path());
         change(&mut options);
