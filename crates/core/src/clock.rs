@@ -1,6 +1,8 @@
 //! Noticing that the Redis clock leapt ahead: nothing may be ended or forgotten by such a clock at once.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// How long what ends by the clock rests after a leap.
 const REST: Duration = Duration::from_secs(600);

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use holdfast_core::keys::ShardKeys;
 use holdfast_core::model::QueueName;
 use holdfast_core::operate::Queue;
 use holdfast_core::script::registered_queues;
 use holdfast_core::{Redis, StoreError};
+use tokio::time::Instant;
 
 use crate::Config;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use holdfast_core::clock::ClockWatch;
 use holdfast_core::keys::ShardKeys;
@@ -11,7 +11,7 @@ use holdfast_core::script::{Depth, DepthReply};
 use holdfast_core::{Chain, Redis, StoreError, metrics};
 use holdfast_runtime::Seldom;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 

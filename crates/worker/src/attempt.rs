@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use holdfast_core::metrics;
@@ -15,7 +15,7 @@ use holdfast_runtime::traces::Span;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::mpsc;
 use tokio::task::{self, Id};
-use tokio::time::{sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::backoff;
 use crate::bodies::Submitted;
@@ -121,7 +121,7 @@ async fn read(work: &mut Work) -> Result<Option<Bytes>, SettleKind> {
     tokio::select! {
         biased;
         why = work.claim.stopped() => Err(stopped(why, false)),
-        () = sleep_until(work.deadline.into()) => Err(decide::after_deadline()),
+        () = sleep_until(work.deadline) => Err(decide::after_deadline()),
         request = large.read() => Ok(request),
     }
 }
@@ -245,7 +245,7 @@ async fn watched(
         biased;
         reply = gateway.send(call, sent) => End::Replied(reply),
         why = claim.stopped() => End::Stopped(why),
-        () = sleep_until(deadline.into()) => End::DeadlinePassed,
+        () = sleep_until(deadline) => End::DeadlinePassed,
     }
 }
 

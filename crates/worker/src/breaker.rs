@@ -11,9 +11,10 @@
 //! minutes must not be kept small for as long. Silence for the whole time-out of an attempt belongs
 //! to a row like a refusal, but halves nothing: it may be the request that takes so long.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rand::Rng;
+use tokio::time::Instant;
 
 use crate::backoff::between;
 

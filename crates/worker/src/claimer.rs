@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use holdfast_core::clock::ClockWatch;
 use holdfast_core::model::{Fence, Outcome, Session, Ticket, Undecodable};
@@ -11,6 +11,7 @@ use holdfast_core::redis::{Bell, OpenError};
 use holdfast_core::script::{self, AtBell, ClaimReply, Claimed, Lease, MAX_BYTES};
 use holdfast_core::{Chain, StoreError, metrics};
 use holdfast_runtime::Seldom;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 

@@ -12,6 +12,7 @@ use holdfast_runtime::{Problems, Settings};
 
 use crate::gateway::{Http, Target};
 use crate::queue::QueueConfig;
+use crate::renewer::RenewOn;
 use crate::slots::Share;
 
 /// The settings of a worker.
@@ -25,6 +26,7 @@ pub struct Config {
     pub(crate) name: String,
     pub(crate) lease: Duration,
     pub(crate) renew: Duration,
+    pub(crate) renew_on: RenewOn,
     /// How long running calls may go on when the process is to end.
     pub(crate) drain: Duration,
     /// Where traces go.
@@ -55,11 +57,17 @@ impl Config {
             name: name.unwrap_or_else(own_name),
             lease,
             renew,
+            renew_on: RenewOn::default(),
             drain,
             traces: settings.traces.clone(),
             queues,
             declared: settings.queues.clone(),
         })
+    }
+
+    /// The same, with leases renewed there. It is no setting: a process wants the default.
+    pub fn renewing_on(self, renew_on: RenewOn) -> Self {
+        Self { renew_on, ..self }
     }
 }
 

@@ -5,11 +5,11 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use holdfast_core::metrics;
 use holdfast_core::model::{Fence, Handle, QueueName};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// Why a dispatch is to stop. The first reason counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -41,4 +41,5 @@ mod traced;
 mod worker;
 
 pub use config::Config;
+pub use renewer::RenewOn;
 pub use service::{spawn, start};

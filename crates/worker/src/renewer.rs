@@ -4,7 +4,7 @@
 use std::future::pending;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{io, thread};
 
 use holdfast_core::model::{Fence, Handle};
@@ -14,7 +14,7 @@ use holdfast_core::{Chain, Redis, StoreError, metrics};
 use holdfast_runtime::Seldom;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
 
@@ -24,6 +24,16 @@ use crate::pause::before_repeat;
 use crate::queue::Shard;
 use crate::told;
 
+/// Where the leases of a worker are renewed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RenewOn {
+    /// On a thread and a runtime of its own, so that nothing the worker does can hold it up.
+    #[default]
+    OwnThread,
+    /// On the worker's runtime and so by its clock: for a worker whose time is simulated.
+    WorkersRuntime,
+}
+
 /// How the leases of a worker are renewed.
 #[derive(Clone)]
 pub(crate) struct Plan {
@@ -32,6 +42,7 @@ pub(crate) struct Plan {
     pub(crate) lease: Duration,
     /// How often.
     pub(crate) every: Duration,
+    pub(crate) on: RenewOn,
 }
 
 /// Renewing can't start.
@@ -52,23 +63,34 @@ pub(crate) enum StartError {
 pub(crate) struct Renewing {
     stop: CancellationToken,
     ended: CancellationToken,
+    /// Where it runs: one of the two. A task ends with its set.
     thread: Option<JoinHandle<()>>,
+    _task: JoinSet<()>,
 }
 
 impl Renewing {
-    /// Starts the thread, with a connection like `redis`.
+    /// Starts to renew, over a connection like `redis`.
     pub(crate) async fn start(redis: Redis, plan: Plan) -> Result<Self, StartError> {
         let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
         let (started, starting) = oneshot::channel();
         let (asked, guard) = (stop.clone(), ended.clone().drop_guard());
-        let renew = move || on_thread(&redis, plan, &asked, guard, started);
-        let thread = thread::Builder::new().name("renewer".to_owned()).spawn(renew)?;
-        let renewing = Self { stop, ended, thread: Some(thread) };
+        let mut renewing = Self { stop, ended, thread: None, _task: JoinSet::new() };
+        match plan.on {
+            RenewOn::OwnThread => {
+                let renew = move || on_thread(&redis, plan, &asked, guard, started);
+                let thread = thread::Builder::new().name("renewer".to_owned()).spawn(renew)?;
+                renewing.thread = Some(thread);
+            }
+            RenewOn::WorkersRuntime => {
+                let renew = async move { renew(&redis, plan, &asked, guard, started).await };
+                renewing._task.spawn(renew);
+            }
+        }
         starting.await.map_err(|_| StartError::Ended)??;
         Ok(renewing)
     }
 
-    /// Returns when the thread has ended, which it does not do by itself.
+    /// Returns when nothing is renewed any more, which does not happen by itself.
     pub(crate) async fn ended(&self) {
         self.ended.cancelled().await;
     }
@@ -88,7 +110,7 @@ fn on_thread(
     redis: &Redis,
     plan: Plan,
     stop: &CancellationToken,
-    _ended: DropGuard,
+    ended: DropGuard,
     started: oneshot::Sender<Result<(), StartError>>,
 ) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -99,27 +121,36 @@ fn on_thread(
             return;
         }
     };
-    runtime.block_on(async {
-        // Opened here, so that its tasks live on this runtime too.
-        let redis = match redis.another() {
-            Ok(redis) => redis,
-            Err(err) => {
-                let _ = started.send(Err(err.into()));
-                return;
-            }
-        };
-        let _ = started.send(Ok(()));
-        let mut loops = JoinSet::new();
-        for shard in 0..plan.shards.len() {
-            loops.spawn(renew_shard(redis.clone(), plan.clone(), shard));
+    runtime.block_on(renew(redis, plan, stop, ended, started));
+}
+
+/// Renews until `stop`.
+async fn renew(
+    redis: &Redis,
+    plan: Plan,
+    stop: &CancellationToken,
+    _ended: DropGuard,
+    started: oneshot::Sender<Result<(), StartError>>,
+) {
+    // Opened here, so that its tasks live on the runtime that this runs on.
+    let redis = match redis.another() {
+        Ok(redis) => redis,
+        Err(err) => {
+            let _ = started.send(Err(err.into()));
+            return;
         }
-        loops.spawn(fence(plan));
-        tokio::select! {
-            () = stop.cancelled() => {}
-            // None of them ends but by a panic; without one of them no lease is safe.
-            _ = loops.join_next() => {}
-        }
-    });
+    };
+    let _ = started.send(Ok(()));
+    let mut loops = JoinSet::new();
+    for shard in 0..plan.shards.len() {
+        loops.spawn(renew_shard(redis.clone(), plan.clone(), shard));
+    }
+    loops.spawn(fence(plan));
+    tokio::select! {
+        () = stop.cancelled() => {}
+        // None of them ends but by a panic; without one of them no lease is safe.
+        _ = loops.join_next() => {}
+    }
 }
 
 /// Gives up what our own clock says is not ours any more. It looks often enough to be late by a
@@ -139,7 +170,7 @@ async fn renew_shard(redis: Redis, plan: Plan, shard: usize) {
     let mut planned = Instant::now() + plan.every;
     loop {
         let on_time = tokio::select! {
-            () = sleep_until(planned.into()) => true,
+            () = sleep_until(planned) => true,
             () = doubted(&mut doubts) => false,
         };
         // One round settles all doubts from before it.

@@ -68,6 +68,7 @@ pub fn spawn(services: &mut Services, redis: Redis, config: Config) -> Result<()
         shares,
         shown,
         renew: config.renew,
+        renew_on: config.renew_on,
         drain: config.drain,
         hand_back: hand_back(config.drain),
     };

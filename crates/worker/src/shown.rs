@@ -115,7 +115,7 @@ fn unix_now() -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use tokio::time::Instant;
 
     use rand::SeedableRng;
     use rand::rngs::StdRng;

@@ -4,10 +4,11 @@
 //! slots that are set aside for it until it is answered. Slots belong to queues: one whose target
 //! hangs fills its own, and no other's. How many of them are used is the breaker's to say.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use holdfast_core::script::MAX_ITEMS;
 use rand::Rng;
+use tokio::time::Instant;
 
 use crate::breaker::{Breaker, Call, Sign};
 

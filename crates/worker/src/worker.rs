@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use holdfast_core::keys::ShardKeys;
 use rand::RngExt;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet, yield_now};
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -18,7 +18,7 @@ use crate::breaker::{Call, Sign};
 use crate::claimer::{Answered, Claimer, Tally, Wait};
 use crate::held::Held;
 use crate::queue::{Queue, Shard};
-use crate::renewer::{Plan, Renewing, StartError};
+use crate::renewer::{Plan, RenewOn, Renewing, StartError};
 use crate::settler::{self, Settler};
 use crate::shown::Shown;
 use crate::slots::{Ended, Share, Slots};
@@ -65,6 +65,7 @@ pub(crate) struct Worker {
     pub(crate) shares: Vec<Share>,
     pub(crate) shown: Shown,
     pub(crate) renew: Duration,
+    pub(crate) renew_on: RenewOn,
     pub(crate) drain: Duration,
     /// For handing back what the drain did not finish.
     pub(crate) hand_back: Duration,
@@ -75,7 +76,7 @@ impl Worker {
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), Broken> {
         let lease = self.claimer.lease;
         let (held, shards) = (Arc::clone(&self.held), Arc::clone(&self.shards));
-        let plan = Plan { held, shards, lease, every: self.renew };
+        let plan = Plan { held, shards, lease, every: self.renew, on: self.renew_on };
         // Dropped after the drain, so that no lease lapses meanwhile.
         let renewing = Renewing::start(self.store.usual.clone(), plan).await?;
         let mut desk = Desk::open(&mut self)?;
@@ -190,7 +191,7 @@ impl Desk {
                 }
                 Some(rang) = self.rang.recv() => self.token(worker, rang),
                 Some(_) = self.tokens.join_next() => {}
-                () = sleep_until(look.unwrap_or_else(Instant::now).into()), if look.is_some() => {}
+                () = sleep_until(look.unwrap_or_else(Instant::now)), if look.is_some() => {}
             }
         }
     }
