@@ -1,6 +1,6 @@
 //! The list: what each role sends, and the words with which it is asked for.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::OnceLock};
 
 use super::Role;
 use crate::{
@@ -79,16 +79,28 @@ impl Role {
 
 /// Everything that a role sends, on keys and channels of this shard.
 pub(crate) fn all(role: Role, shard: &ShardKeys) -> Vec<Right> {
-    commands(role).iter().filter_map(|it| command(role, it, shard)).collect()
+    said(role).commands.iter().filter_map(|it| command(role, it, shard)).collect()
 }
 
-/// Every command that a role cannot do without, or only worse, as Redis knows it.
-fn commands(role: Role) -> BTreeSet<String> {
-    let own = [script::RUN, script::RUN_TEXT, "SCRIPT"];
-    let mut all: BTreeSet<String> =
-        own.iter().chain(role.plain()).map(|it| (*it).to_owned()).collect();
-    all.extend(role.scripts().iter().flat_map(|name| script::commands(name)));
-    all
+/// What the texts of a role's scripts say.
+struct Said {
+    /// Every command that the role cannot do without, or only worse, as Redis knows it.
+    commands: BTreeSet<String>,
+    /// The names of all keys.
+    keys: BTreeSet<&'static str>,
+}
+
+/// The texts are long and never change: they are read once.
+fn said(role: Role) -> &'static Said {
+    static SAID: [OnceLock<Said>; Role::ALL.len()] = [const { OnceLock::new() }; Role::ALL.len()];
+    SAID[role as usize].get_or_init(|| {
+        let own = [script::RUN, script::RUN_TEXT, "SCRIPT"];
+        let mut commands: BTreeSet<String> =
+            own.iter().chain(role.plain()).map(|it| (*it).to_owned()).collect();
+        commands.extend(role.scripts().iter().flat_map(|name| script::commands(name)));
+        let keys = role.scripts().iter().flat_map(|it| script::key_names(it)).collect();
+        Said { commands, keys }
+    })
 }
 
 /// The right to a command, on keys and channels of this shard.
@@ -125,9 +137,7 @@ fn command(role: Role, command: &str, shard: &ShardKeys) -> Option<Right> {
 
 /// The rights to all keys that the role's scripts name, and to the registries: running a script asks for each of its keys.
 pub(super) fn keys(role: Role, shard: &ShardKeys) -> Vec<Right> {
-    let named: BTreeSet<&str> =
-        role.scripts().iter().flat_map(|it| script::key_names(it)).collect();
-    let keys = named.into_iter().filter_map(|name| match name {
+    let keys = said(role).keys.iter().filter_map(|name| match *name {
         "queues" => Some(QUEUES),
         other => shard.named(other),
     });
@@ -177,15 +187,15 @@ mod tests {
     #[test]
     fn every_command_of_every_role_can_be_asked_for() {
         for role in Role::ALL {
-            for name in commands(role) {
-                assert!(command(role, &name, &shard()).is_some(), "{}: {name}", role.word());
+            for name in &said(role).commands {
+                assert!(command(role, name, &shard()).is_some(), "{}: {name}", role.word());
             }
         }
     }
 
     #[test]
     fn a_role_needs_what_its_scripts_do_and_no_more() {
-        let [producer, worker, reclaimer] = Role::ALL.map(commands);
+        let [producer, worker, reclaimer] = Role::ALL.map(|role| &said(role).commands);
         assert!(worker.contains("BLPOP") && !producer.contains("BLPOP"));
         assert!(worker.contains("DEL"), "claim clears the bell");
         assert!(reclaimer.contains("HRANDFIELD"), "sweep draws rows of sessions");
@@ -198,7 +208,7 @@ mod tests {
     /// In one process with the two others it has no user of its own.
     #[test]
     fn a_reclaimer_needs_no_command_that_a_producer_does_not() {
-        assert!(commands(Role::Reclaimer).is_subset(&commands(Role::Producer)));
+        assert!(said(Role::Reclaimer).commands.is_subset(&said(Role::Producer).commands));
     }
 
     #[test]
