@@ -40,6 +40,10 @@ fuzz-all SECONDS="60":
 model:
     HOLDFAST_MODEL=full cargo test --release -p holdfast-model --test explore -- --nocapture --test-threads 1
 
+# The shipped worker under scripted clocks, networks and gateways, so many plays of each kind.
+schedules N="1000":
+    HOLDFAST_PLAYS={{N}} cargo test -p holdfast-schedules -- --nocapture
+
 # 50 requests to a real model on CPU, a worker killed on the way.
 realmodel:
     cargo test -p holdfast-tests --test realmodel

@@ -36,6 +36,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("testkit", &["local-redis", "stand-in"]),
     ("fuzz", &["producer", "worker", "runtime", "core", "cli", "local-redis"]),
     ("model", &["core"]),
+    ("schedules", &["worker", "reclaimer", "runtime", "core", "model"]),
     (
         "tests",
         &[

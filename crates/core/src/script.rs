@@ -313,6 +313,11 @@ pub fn all() -> Vec<Listing> {
     ]
 }
 
+/// The scripts beside them, which are no step of the protocol: they only ask the server about itself.
+pub fn questions() -> Vec<Listing> {
+    vec![may::MAY.listing()]
+}
+
 /// A number as an argument.
 fn number(value: impl ToString) -> Bytes {
     Bytes::from(value.to_string())

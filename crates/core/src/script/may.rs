@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{MAX_ITEMS, Script};
 use crate::{Redis, StoreError};
 
-static MAY: Script<1, 0, 4> = Script::new("may", include_str!("../../lua/ask/may.lua"));
+pub(super) static MAY: Script<1, 0, 4> = Script::new("may", include_str!("../../lua/ask/may.lua"));
 
 /// A command with its first words; the last ones are empty where it takes fewer.
 pub(crate) type Words = [String; 4];

@@ -1,0 +1,1 @@
+//! The shipped roles under scripted clocks, networks and gateways: see `main.rs`.
