@@ -24,9 +24,14 @@ bench NAME *ARGS:
 demo *ARGS:
     cargo run --release --bin holdfast -- demo {{ARGS}}
 
-# Random sequences over all scripts beside the plain model, so many of them.
-walk N="300":
-    HOLDFAST_WALKS={{N}} cargo test -p holdfast-tests --test walk the_scripts_do -- --nocapture
+# Random sequences over all scripts beside the plain model, so many steps of them.
+walk N="100000":
+    HOLDFAST_STEPS={{N}} cargo test -p holdfast-tests --test walk the_scripts_do -- --nocapture
+
+# Scripts with one fault each, all of them or those of one file, as `just mutants claim.lua`: each must be found out by the
+# walk. Writes docs/mutants.md anew.
+mutants FILE="all":
+    HOLDFAST_MUTANTS={{FILE}} HOLDFAST_TABLE=write cargo test -p holdfast-tests --test walk mutant -- --nocapture
 
 # One reader of foreign bytes under libFuzzer, guided by what it covers; a list of names comes without one. Needs a C++ compiler.
 fuzz NAME="" SECONDS="60":

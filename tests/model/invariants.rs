@@ -98,7 +98,7 @@ fn counted(state: &State) -> Result<(), String> {
 }
 
 /// What must stay true from one step to the next: what was accepted, and how each ended.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Ledger {
     accepted: BTreeSet<Handle>,
     records: BTreeMap<Generation, Record>,

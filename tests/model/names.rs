@@ -90,7 +90,7 @@ pub fn packed(names: Names) -> Vec<u8> {
     let id = match names {
         Names::Of(id) => id,
         Names::Lost => return vec![0; 6],
-        Names::Garbled => return b"\0\x03ann\0\xffr\0\0".to_vec(),
+        Names::Garbled(how) => return garbled(how).to_vec(),
     };
     let name = name(id);
     let mut packed = Packed::default();
@@ -116,6 +116,18 @@ pub fn request_size(id: Id, body: Body) -> usize {
 /// How long a packed answer is.
 pub fn answer_size(answer: Answer) -> usize {
     4 + ANSWERS[usize::from(answer.0) % ANSWERS.len()]
+}
+
+/// Three lengths, one of which lies or is cut off.
+fn garbled(how: u8) -> &'static [u8] {
+    match how {
+        0 => b"\0\x03ann\0\xffr\0\0",
+        1 => b"\0\x03ann\0\x01r\0\x09x",
+        2 => b"\0\x03ann\0\x01r\0",
+        3 => b"\0\x03ann\0",
+        4 => b"\0\xffann",
+        _ => b"\0",
+    }
 }
 
 /// How long a body is.

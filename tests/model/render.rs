@@ -239,7 +239,7 @@ mod tests {
             for body in (0..6).map(Body) {
                 assert_eq!(names::request_size(id, body), names::request(id, body).len());
             }
-            for (names, answer) in [(Names::Of(id), 0), (Names::Lost, 1), (Names::Garbled, 2)] {
+            for (names, answer) in [(Names::Of(id), 0), (Names::Lost, 1), (Names::Garbled(0), 2)] {
                 let record = Record {
                     outcome: Outcome::Answered,
                     generation: Generation(1),

@@ -209,8 +209,8 @@ pub enum Names {
     Of(Id),
     /// Nobody knows.
     Lost,
-    /// Lengths that lie.
-    Garbled,
+    /// Lengths that lie, in one of several ways.
+    Garbled(u8),
 }
 
 /// What lies in the place of a ticket.

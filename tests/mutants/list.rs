@@ -5,10 +5,18 @@
 
 mod claim;
 mod libs;
+pub(crate) mod made;
+mod memory;
+mod reasons;
 mod reclaim;
+mod seen;
 mod settle;
 mod small;
 mod submit;
+
+pub(crate) use made::Change;
+pub(crate) use reasons::REASONS;
+pub(crate) use seen::{SEEN, Seen};
 
 use crate::world::Slant;
 
@@ -28,6 +36,11 @@ pub(crate) struct Mutant {
 }
 
 impl Mutant {
+    /// The file, and the fault.
+    pub(crate) fn name(&self) -> (String, String) {
+        (self.file.to_owned(), self.fault.to_owned())
+    }
+
     const fn when(self, slant: Slant) -> Self {
         Self { slant: Some(slant), ..self }
     }
@@ -53,6 +66,7 @@ pub(crate) fn all() -> Vec<Mutant> {
         reclaim::MUTANTS,
         small::MUTANTS,
         libs::MUTANTS,
+        memory::MUTANTS,
     ]
     .concat()
 }

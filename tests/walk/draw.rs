@@ -82,6 +82,8 @@ impl Draw<'_> {
             Some("redrive") if self.dice.one_in(4) => "settle",
             Some("settle") if self.dice.one_in(6) => "cancel",
             Some("depth") if self.dice.one_in(4) => "overrule",
+            // A limit below what is leased already.
+            Some("claim") if self.slant == Slant::Worn && self.dice.one_in(10) => "overrule",
             None if self.dice.one_in(40) => "audit",
             // What is left of what was lost is met where its lease lapses, or its retention ends.
             None if self.slant == Slant::Damaged && self.dice.one_in(4) => {
@@ -91,7 +93,12 @@ impl Draw<'_> {
         };
         let script = self.useful(script);
         let call = self.call_of(script);
-        let often = if self.slant == Slant::Spoiled { 2 } else { 30 };
+        let often = match self.favourite {
+            // What it needs to be spoiled is left whole.
+            Some(script) if self.slant == Slant::Spoiled && call.script() != script => 60,
+            _ if self.slant == Slant::Spoiled => 2,
+            _ => 30,
+        };
         let spoils = !matches!(call, Call::Ring | Call::Depth) && self.dice.one_in(often);
         if spoils && can_be_spoiled(&call) {
             return Call::Spoiled { call: Box::new(call), way: self.dice.below(60) };
@@ -116,17 +123,27 @@ impl Draw<'_> {
             "submit" => self.submit(),
             "claim" => self.claim(),
             "renew" => Call::Renew { lease: self.lease(), leases: self.rows(Self::lease_named) },
+            "settle" if !self.state.leases().is_empty() && self.dice.one_in(4) => {
+                let leases = self.all_leases();
+                Call::Settle(leases.into_iter().map(|lease| self.settle_of(lease)).collect())
+            }
             "settle" => Call::Settle(self.rows(Self::settle)),
             "cancel" => Call::Cancel(self.rows(Self::cancelled)),
             "redrive" => self.redrive(),
             "reclaim" => {
-                let named =
-                    if self.dice.one_in(3) { self.rows(Self::lease_named) } else { Vec::new() };
+                let named = match self.dice.below(6) {
+                    0 => self.rows(Self::lease_named),
+                    1 => self.all_leases(),
+                    _ => Vec::new(),
+                };
                 Call::Reclaim { limit: self.dice.of(&[1, 2, 256]), named }
             }
             "promote" => {
-                let named =
-                    if self.dice.one_in(2) { self.rows(Self::promoted) } else { Vec::new() };
+                let named = match self.dice.below(5) {
+                    0 => self.rows(Self::promoted),
+                    1 | 2 => self.all_delayed(),
+                    _ => Vec::new(),
+                };
                 Call::Promote { limit: self.dice.of(&[1, 2, 256]), named }
             }
             "expire" => Call::Expire { limit: self.dice.of(&[1, 2, 128]) },
@@ -198,10 +215,22 @@ impl Draw<'_> {
     }
 
     fn submit(&mut self) -> Call {
+        if self.crowded() && self.dice.one_in(3) {
+            return self.submit_many_due_at_once();
+        }
         let count =
             if self.crowded() && self.dice.one_in(2) { 70 } else { self.dice.of(&[1, 1, 2, 4]) };
-        let items = (0..count).map(|_| self.id()).collect::<Vec<_>>();
-        let items = items.into_iter().map(|id| self.item(id)).collect();
+        let ids = (0..count).map(|_| self.id()).collect::<Vec<_>>();
+        let items = ids.into_iter().map(|id| self.item(id)).collect();
+        Call::Submit { guard: 600_000, items }
+    }
+
+    /// More than one call promotes.
+    fn submit_many_due_at_once(&mut self) -> Call {
+        let mut items: Vec<Item> = (0..100).map(|id| self.item(Id(id))).collect();
+        let start = self.now + 4_000;
+        let late = items.iter_mut().filter(|item| item.deadline > start);
+        late.for_each(|item| item.not_before = start);
         Call::Submit { guard: 600_000, items }
     }
 
@@ -263,8 +292,18 @@ impl Draw<'_> {
         })
     }
 
+    /// As a worker does that ends.
+    fn all_leases(&mut self) -> Vec<(Fence, Handle)> {
+        let leases = self.state.leases().into_iter().take(8);
+        leases.map(|(_, fence, handle)| (fence, handle)).collect()
+    }
+
     fn settle(&mut self) -> Settle {
-        let (fence, handle) = self.lease_named();
+        let lease = self.lease_named();
+        self.settle_of(lease)
+    }
+
+    fn settle_of(&mut self, (fence, handle): (Fence, Handle)) -> Settle {
         let word = self.dice.of(&[
             Word::Ack,
             Word::Retry,
@@ -278,7 +317,7 @@ impl Draw<'_> {
         let (number, fails, answers) = match word {
             Word::Ack => (self.dice.of(&[200, 404, 65_535]), self.dice.one_in(3), true),
             Word::Retry => (self.wait(handle), true, false),
-            Word::Release => (self.dice.of(&[0, 1]), self.dice.one_in(2), false),
+            Word::Release => (self.dice.of(&[0, 0, 1, 100_000]), self.dice.one_in(2), false),
             Word::Bury => (self.dice.of(&[4, 5, 6, 7]), self.dice.one_in(2), self.dice.one_in(2)),
         };
         let (failure, answer) = (fails.then_some(failure), answers.then_some(answer));
@@ -344,6 +383,12 @@ impl Draw<'_> {
         }
     }
 
+    /// As an operator does who wants no more waiting.
+    fn all_delayed(&mut self) -> Vec<(Handle, Ms)> {
+        let line = self.state.line(Home::Delayed).into_iter().take(8);
+        line.map(|(due, handle)| (handle, due)).collect()
+    }
+
     /// The policy with which a walk begins: nearly always whole.
     pub(crate) fn first_policy(&mut self) -> Call {
         let mut rows: Vec<_> = Vec::new();
@@ -364,7 +409,7 @@ impl Draw<'_> {
         let mut rows = Vec::new();
         for (field, values) in POLICY {
             if self.dice.one_in(3) {
-                let clears = field == "in_flight" && self.dice.one_in(2) || self.dice.one_in(15);
+                let clears = field == "in_flight" && self.dice.one_in(2) || self.dice.one_in(8);
                 rows.push((field, (!clears).then(|| self.dice.of(values))));
             }
         }
@@ -382,7 +427,8 @@ impl Draw<'_> {
             "paused" => Some(1),
             _ => Some(self.dice.of(&[1, 2, 3])),
         };
-        let total = value.filter(|_| field == "limit").map(|share| 2 * share);
+        let shards = self.dice.of(&[2, 2, 3]);
+        let total = value.filter(|_| field == "limit").map(|share| shards * share);
         let version = match self.dice.below(6) {
             0 => kept.version.saturating_sub(1),
             1 => kept.version + 1,
@@ -391,6 +437,7 @@ impl Draw<'_> {
         };
         let (value, total) =
             if self.dice.one_in(6) { (kept.value, kept.total) } else { (value, total) };
+        let total = if self.dice.one_in(12) { kept.total.map(|total| total + 1) } else { total };
         Call::Overrule(Overrule { field, decide: self.dice.one_in(2), version, value, total })
     }
 

@@ -1,111 +1,105 @@
 //! Walks with scripts that have one fault each: every mutant must be found out.
 
-use std::{collections::BTreeMap, fmt::Write as _, fs, path::PathBuf};
-
-use crate::{
-    mutants::{self, Mutant},
-    scripts::{SCRIPTS, Texts},
-    server::Server,
-    walk::{Plan, Tally, walk},
+use std::{
+    sync::{Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
 };
 
-/// How many walks a mutant may survive, and how long each is.
-const WALKS: u64 = 300;
-const STEPS: usize = 40;
+use crate::{
+    fleet::SERVERS,
+    scripts::{SCRIPTS, Texts},
+    server::Server,
+    stage::{NO_ANSWER, Tally},
+    walk::{Plan, walk},
+    world::Slant,
+};
 
-const HEAD: &str = "# Mutants
+/// How many walks a mutant may survive, how long each is, and how long all of them may take: less where none is said to find
+/// it out.
+const WALKS: u64 = 2_000;
+const CALLS: usize = 40;
+const LIMIT: Duration = Duration::from_secs(120);
+const REASONED_LIMIT: Duration = Duration::from_secs(4);
 
-Faults that were written into the scripts by hand, each in one check or one write (`tests/mutants`). Every test run puts
-each of them in turn into the scripts, walks with the result beside the model (`tests/model`), and fails if model and server
-do not part. At least three stand in every script's own file.
-
-Written by `HOLDFAST_TABLE=write cargo test -p holdfast-tests --test walk every_mutant_is`. The seed is the one of the walk
-that found the fault out: a run tries it first, and others if the walks have changed since.
-
-| file | what it does wrong | seed | found at call |
-|---|---|---|---|
-";
+/// A mutant that is hunted.
+pub(crate) struct Prey {
+    pub(crate) file: String,
+    pub(crate) name: String,
+    pub(crate) texts: Texts,
+    /// The scripts in whose calls it may show.
+    pub(crate) scripts: Vec<&'static str>,
+    /// In which circumstances it may show.
+    pub(crate) slants: Vec<Option<Slant>>,
+    /// The walk that found it out last time.
+    pub(crate) first: Option<u64>,
+    /// Whether it is said that no walk finds it out.
+    pub(crate) reasoned: bool,
+}
 
 /// Where a mutant was found out.
-#[derive(Clone, Copy)]
-struct Kill {
-    seed: u64,
-    call: usize,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kill {
+    pub(crate) seed: u64,
+    pub(crate) call: usize,
 }
 
-/// Hunts every mutant. Gives the page that tells where each was found, and the survivors.
-pub(crate) fn hunt(server: &mut Server) -> (String, Vec<String>) {
-    let (shipped, known) = (Texts::shipped(), seeds());
-    let (mut page, mut survivors) = (HEAD.to_owned(), Vec::new());
-    server.load(&shipped);
-    for mutant in mutants::all() {
-        let name = mutant.name();
-        let texts = shipped.with(mutant.file, mutant.find, mutant.put);
-        let texts = texts.unwrap_or_else(|drift| panic!("{name}: {drift}"));
-        let shared = mutant.file.starts_with("lib/");
-        let changed = |script: &&'static str| shared || mutant.file == format!("{script}.lua");
-        SCRIPTS.into_iter().filter(changed).for_each(|script| server.load_one(&texts, script));
-        match find(server, &mutant, known.get(&name).copied()) {
-            Some(Kill { seed, call }) => drop(writeln!(page, "{name}{seed} | {call} |")),
-            None => survivors.push(name),
+/// Hunts them all, on several servers. Gives the fate of each, in their order.
+pub(crate) fn hunt(prey: &[Prey]) -> Vec<Option<Kill>> {
+    let (shipped, next) = (Texts::shipped(), Mutex::new(prey.iter().enumerate()));
+    let fates = Mutex::new(vec![None; prey.len()]);
+    let work = || {
+        let mut server = Server::start(false);
+        loop {
+            let one = next.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((at, one)) = one else { return };
+            let fate = one.hunt(&mut server, &shipped);
+            if fate.is_none() {
+                println!("{} {}: not found out", one.file, one.name);
+            }
+            fates.lock().unwrap_or_else(PoisonError::into_inner)[at] = fate;
         }
-        SCRIPTS.into_iter().filter(changed).for_each(|script| server.load_one(&shipped, script));
-    }
-    (page, survivors)
-}
-
-fn find(server: &mut Server, mutant: &Mutant, first: Option<u64>) -> Option<Kill> {
-    let Mutant { script, slant, .. } = *mutant;
-    let mut tally = Tally::new();
-    first.into_iter().chain(0..WALKS).find_map(|seed| {
-        let plan = Plan { seed, steps: STEPS, favourite: Some(script), slant };
-        let parted = walk(server, &mut tally, plan).err()?;
-        Some(Kill { seed, call: parted.call })
-    })
-}
-
-impl Mutant {
-    /// The row of the table, as far as it names the mutant.
-    fn name(&self) -> String {
-        format!("| {} | {} | ", self.file, self.fault)
-    }
-}
-
-/// Where the page lies that tells of the last hunt.
-pub(crate) fn page() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/mutants.md"))
-}
-
-/// The seeds that the page names, by mutant.
-fn seeds() -> BTreeMap<String, u64> {
-    let text = fs::read_to_string(page()).unwrap_or_default();
-    let row = |line: &str| {
-        let (rest, _call) = line.strip_suffix(" |")?.rsplit_once(" | ")?;
-        let (name, seed) = rest.rsplit_once(" | ")?;
-        Some((format!("{name} | "), seed.parse().ok()?))
     };
-    text.lines().filter_map(row).collect()
+    let servers = SERVERS.min(prey.len());
+    thread::scope(|scope| (0..servers).for_each(|_| drop(scope.spawn(work))));
+    fates.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is wrong with the list: texts that no longer stand in their file exactly once, scripts with fewer than three
-/// mutants, mutants that the page does not tell of.
-pub(crate) fn wrongs() -> Vec<String> {
-    let (shipped, known) = (Texts::shipped(), seeds());
-    let mut wrongs = Vec::new();
-    for mutant in mutants::all() {
-        let name = mutant.name();
-        wrongs.extend(
-            shipped
-                .with(mutant.file, mutant.find, mutant.put)
-                .err()
-                .map(|err| format!("{name}{err}")),
-        );
-        wrongs
-            .extend((!known.contains_key(&name)).then(|| format!("{name}not in docs/mutants.md")));
+impl Prey {
+    fn hunt(&self, server: &mut Server, shipped: &Texts) -> Option<Kill> {
+        let changed: Vec<_> = SCRIPTS
+            .into_iter()
+            .filter(|script| self.texts.script(script) != shipped.script(script))
+            .collect();
+        let load = |server: &mut Server, texts| {
+            changed.iter().try_for_each(|script| server.load_one(texts, script))
+        };
+        let fate = match load(server, &self.texts) {
+            Ok(()) => self.find(server),
+            Err(_) => Some(Kill { seed: 0, call: 0 }),
+        };
+        load(server, shipped).expect("what is shipped is Lua");
+        fate
     }
-    for script in SCRIPTS {
-        let count = mutants::all().iter().filter(|it| it.file == format!("{script}.lua")).count();
-        wrongs.extend((count < 3).then(|| format!("{script}: {count} mutants, not three")));
+
+    fn find(&self, server: &mut Server) -> Option<Kill> {
+        let (began, mut tally) = (Instant::now(), Tally::default());
+        let limit = if self.reasoned { REASONED_LIMIT } else { LIMIT };
+        let seeds = self.first.into_iter().chain(0..WALKS);
+        seeds.take_while(|_| began.elapsed() < limit).find_map(|seed| {
+            let parted = walk(server, &mut tally, self.plan(seed)).err()?;
+            if parted.why.starts_with(NO_ANSWER) {
+                server.renew();
+            }
+            Some(Kill { seed, call: parted.calls() })
+        })
     }
-    wrongs
+
+    /// Each number stands for one walk: one script and one circumstance after the other.
+    fn plan(&self, seed: u64) -> Plan {
+        let at = seed as usize;
+        let favourite = Some(self.scripts[at % self.scripts.len()]);
+        let slant = self.slants[at / self.scripts.len() % self.slants.len()];
+        Plan { seed, calls: CALLS, favourite, slant }
+    }
 }

@@ -5,7 +5,7 @@
 //! 1. [`draw`], [`world`]: which calls are made, and what happens between them.
 //! 2. [`walk`]: scripts and model in step, compared after each.
 //! 3. [`redis`], [`server`], [`scripts`]: the real ones.
-//! 4. [`mutants`]: scripts with one fault each, which the walks must find.
+//! 4. [`mutants`], [`hunt`], [`hunted`]: scripts with one fault each, which the walks must find.
 //!
 //! `HOLDFAST_SEED=7` walks one walk again, `HOLDFAST_STEPS=1000000` as many steps as are wanted.
 #![allow(
@@ -17,37 +17,32 @@
 
 mod dice;
 mod draw;
+mod fault;
+mod fleet;
 mod hunt;
+mod hunted;
 #[path = "../mutants/list.rs"]
 mod mutants;
+mod page;
 mod redis;
 mod scripts;
 mod server;
+mod shrink;
+mod stage;
 mod walk;
 mod world;
 
 use std::time::Instant;
 
-use holdfast_testkit::RedisServer;
-
 use crate::{
+    fault::Fault,
+    fleet::Servers,
     scripts::{SCRIPTS, Texts},
-    server::Server,
-    walk::{Plan, Tally, walk},
+    stage::Tally,
 };
 
-/// How many walks, and how long each is.
-const WALKS: u64 = 300;
-const STEPS: usize = 60;
-
-/// A server of this test's own.
-fn server() -> (RedisServer, Server) {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let redis = runtime.block_on(RedisServer::start());
-    let server = Server::connect(&format!("127.0.0.1:{}", redis.port()));
-    (redis, server)
-}
+/// How many steps every test run makes.
+const STEPS: usize = 100_000;
 
 /// A number from the environment, for a longer walk or one that is walked again.
 fn number(name: &str) -> Option<u64> {
@@ -56,40 +51,34 @@ fn number(name: &str) -> Option<u64> {
 
 #[test]
 fn the_scripts_do_what_the_model_does() {
-    let (_redis, mut server) = server();
-    let texts = Texts::shipped();
-    server.load(&texts);
-    let (began, mut calls, mut tally) = (Instant::now(), 0, Tally::new());
-    let seeds = match number("HOLDFAST_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("HOLDFAST_STEPS").map_or(WALKS, |steps| steps.div_ceil(STEPS as u64)),
+    let (began, mut tally) = (Instant::now(), Tally::default());
+    let steps = number("HOLDFAST_STEPS").map_or(STEPS, |steps| steps as usize);
+    let went = match number("HOLDFAST_SEED") {
+        Some(seed) => fleet::one(&mut Servers::default(), seed, &mut tally).map(|()| tally),
+        None => fleet::until(steps),
     };
-    let walks = seeds.end - seeds.start;
-    for seed in seeds {
-        match walk(
-            &mut server,
-            &mut tally,
-            Plan { seed, steps: STEPS, favourite: None, slant: None },
-        ) {
-            Ok(made) => calls += made,
-            Err(parted) => panic!("{parted}"),
-        }
+    let tally = went.unwrap_or_else(|parted| panic!("{parted}"));
+    println!("{} steps, {:.1} s", tally.steps, began.elapsed().as_secs_f64());
+    for ((script, word), count) in tally.answers.iter().chain(&tally.faults) {
+        println!("{script:10} {word:20} {count:8}");
     }
-    println!("{walks} walks, {calls} calls, {:.1} s", began.elapsed().as_secs_f64());
-    for ((script, word), count) in &tally {
-        println!("{script:10} {word:12} {count:8}");
-    }
-    if walks >= WALKS {
-        every_answer_was_given(&texts, &tally);
+    if tally.steps >= STEPS {
+        every_answer_was_given(&tally);
     }
 }
 
-/// A walk that never meets an answer proves nothing about it.
-fn every_answer_was_given(texts: &Texts, tally: &Tally) {
+/// A walk that never meets an answer proves nothing about it, nor about a fault.
+fn every_answer_was_given(tally: &Tally) {
+    let texts = Texts::shipped();
     for script in SCRIPTS {
         for word in scripts::answers(texts.file(script)) {
-            assert!(tally.contains_key(&(script, word)), "{script} never answered {word:?}");
+            let given = tally.answers.contains_key(&(script, word));
+            assert!(given, "{script} never answered {word:?}");
         }
+    }
+    let met = |fault: &str| tally.faults.keys().any(|(_, word)| *word == fault);
+    for fault in Fault::ALL.map(Fault::word).into_iter().chain(stage::CRASHES) {
+        assert!(met(fault), "no call ever met this: {fault}");
     }
 }
 
@@ -101,26 +90,4 @@ fn the_texts_that_are_walked_are_those_that_the_core_ships() {
     for script in shipped {
         assert_eq!(texts.script(script.name), script.text, "{}", script.name);
     }
-}
-
-#[test]
-fn every_mutant_has_its_place_in_a_script_and_on_its_page() {
-    let wrongs = if writes_the_page() { Vec::new() } else { hunt::wrongs() };
-    assert!(wrongs.is_empty(), "{}", wrongs.join("\n"));
-}
-
-#[test]
-fn every_mutant_is_found_out() {
-    let (_redis, mut server) = server();
-    let began = Instant::now();
-    let (page, survivors) = hunt::hunt(&mut server);
-    println!("{} mutants, {:.1} s", mutants::all().len(), began.elapsed().as_secs_f64());
-    assert!(survivors.is_empty(), "not found out:\n{}", survivors.join("\n"));
-    if writes_the_page() {
-        std::fs::write(hunt::page(), page).expect("the page");
-    }
-}
-
-fn writes_the_page() -> bool {
-    std::env::var("HOLDFAST_TABLE").is_ok_and(|word| word == "write")
 }

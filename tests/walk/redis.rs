@@ -3,9 +3,13 @@
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
+    time::Duration,
 };
 
 use holdfast_model::value::Value;
+
+/// How long an answer may take: a script is through within some ms, or never.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A command: its name and arguments.
 pub(crate) type Command = Vec<Vec<u8>>;
@@ -22,29 +26,34 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects, and asks for pushes on the same connection.
-    pub(crate) fn open(address: &str) -> Self {
-        let stream = TcpStream::connect(address).unwrap_or_else(|err| panic!("{address}: {err}"));
-        stream.set_nodelay(true).expect("a socket");
+    /// Connects.
+    pub(crate) fn open(port: u16) -> io::Result<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         let stream = BufReader::with_capacity(1 << 16, stream);
-        let mut link = Self { stream, pushed: Vec::new(), line: Vec::new() };
-        link.one(command([b"HELLO", b"3"]));
-        link
+        Ok(Self { stream, pushed: Vec::new(), line: Vec::new() })
     }
 
     /// Sends all commands in one flight, and reads all answers.
-    pub(crate) fn flight(&mut self, commands: &[Command]) -> Vec<Value> {
-        self.send(commands);
-        commands.iter().map(|_| self.answer().expect("the server answers")).collect()
+    pub(crate) fn flight(&mut self, commands: &[Command]) -> io::Result<Vec<Value>> {
+        self.send(commands)?;
+        commands.iter().map(|_| self.answer()).collect()
+    }
+
+    /// Wants what is published on the same connection.
+    pub(crate) fn with_pushes(mut self) -> io::Result<Self> {
+        self.one(command([b"HELLO", b"3"]))?;
+        Ok(self)
     }
 
     /// Hears what is published on a channel. The server tells that by a push: only the PING has an answer.
-    pub(crate) fn subscribe(&mut self, channel: &[u8]) {
-        self.send(&[command([b"SSUBSCRIBE", channel]), command([b"PING"])]);
-        self.answer().expect("the server answers");
+    pub(crate) fn subscribe(&mut self, channel: &[u8]) -> io::Result<()> {
+        self.send(&[command([b"SSUBSCRIBE", channel]), command([b"PING"])])?;
+        self.answer().map(drop)
     }
 
-    fn send(&mut self, commands: &[Command]) {
+    pub(crate) fn send(&mut self, commands: &[Command]) -> io::Result<()> {
         let mut bytes = Vec::new();
         for words in commands {
             bytes.extend(format!("*{}\r\n", words.len()).into_bytes());
@@ -54,11 +63,11 @@ impl Link {
                 bytes.extend_from_slice(b"\r\n");
             }
         }
-        self.stream.get_mut().write_all(&bytes).expect("the server is there");
+        self.stream.get_mut().write_all(&bytes)
     }
 
-    pub(crate) fn one(&mut self, words: Command) -> Value {
-        self.flight(&[words]).remove(0)
+    pub(crate) fn one(&mut self, words: Command) -> io::Result<Value> {
+        Ok(self.flight(&[words])?.remove(0))
     }
 
     /// What was published since the last look, as channel and message.
@@ -74,7 +83,7 @@ impl Link {
         self.pushed.drain(..).filter_map(message).collect()
     }
 
-    fn answer(&mut self) -> io::Result<Value> {
+    pub(crate) fn answer(&mut self) -> io::Result<Value> {
         loop {
             match self.value()? {
                 Value::Push(push) => self.pushed.push(push),

@@ -36,6 +36,18 @@ impl Texts {
         Ok(texts)
     }
 
+    /// The same with a whole file replaced.
+    pub(crate) fn with_file(&self, file: &str, text: &str) -> Self {
+        let mut texts = self.clone();
+        texts.0.insert(file.to_owned(), text.to_owned());
+        texts
+    }
+
+    /// The files, by their names.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, text)| (name.as_str(), text.as_str()))
+    }
+
     /// A script as it is kept.
     pub(crate) fn file(&self, script: &str) -> &str {
         &self.0[&format!("{script}.lua")]

@@ -32,9 +32,15 @@ pub(crate) enum Event {
     /// A ticket is lost (none) or broken.
     Damage { id: Id, broken: Option<u8> },
     /// The names in a ticket are damaged: it can be read, but says nothing of whose it is.
-    Garble { id: Id },
+    Garble { id: Id, how: u8 },
     /// A request is lost.
     Bodyless { id: Id },
+    /// A record is lost.
+    Recordless { id: Id },
+    /// A request is in no home any more.
+    Homeless { handle: Handle },
+    /// The server crashes, and does not know of the last steps any more.
+    Forget { steps: usize },
 }
 
 /// What a walk is inclined to: some faults show in rare circumstances only.
@@ -52,6 +58,8 @@ pub(crate) enum Slant {
     Worn,
     /// A small queue.
     Tight,
+    /// Keys hold another type than they should.
+    Mistyped,
 }
 
 #[derive(Clone, Copy)]
@@ -64,12 +72,36 @@ enum Kind {
     Damage,
     Bodyless,
     Garble,
+    Recordless,
+    Homeless,
+    Forget,
+}
+
+/// What an event is drawn by, beside the state.
+#[derive(Clone, Copy)]
+pub(crate) struct Around {
+    pub(crate) now: Ms,
+    pub(crate) slant: Slant,
+    /// Where damage is done.
+    pub(crate) target: &'static str,
+    /// How many steps can be forgotten.
+    pub(crate) memory: usize,
+    /// Whether the server keeps what it was told: then a crash need not forget anything.
+    pub(crate) keeps: bool,
 }
 
 impl Slant {
-    fn events(self) -> [(usize, Kind); 8] {
-        let wear = if self == Self::Worn { 16 } else { 3 };
-        let damage = if self == Self::Damaged { 9 } else { 0 };
+    fn events(self) -> [(usize, Kind); 11] {
+        let wear = match self {
+            Self::Worn => 16,
+            Self::Mistyped => 14,
+            _ => 3,
+        };
+        let damage = match self {
+            Self::Damaged => 9,
+            Self::Mistyped => 3,
+            _ => 0,
+        };
         [
             (13, Kind::Pass),
             (6, Kind::PassUntil),
@@ -79,17 +111,16 @@ impl Slant {
             (damage, Kind::Damage),
             (damage / 3, Kind::Bodyless),
             (damage / 3, Kind::Garble),
+            (damage / 3, Kind::Recordless),
+            (damage / 4, Kind::Homeless),
+            (1, Kind::Forget),
         ]
     }
 }
 
 impl Event {
-    pub(crate) fn draw(
-        dice: &mut Dice,
-        state: &State,
-        now: Ms,
-        (slant, target): (Slant, &str),
-    ) -> Option<Self> {
+    pub(crate) fn draw(dice: &mut Dice, state: &State, around: Around) -> Option<Self> {
+        let Around { now, slant, target, memory, keeps } = around;
         let alone = alone_in(state, "");
         let outages = if slant == Slant::Worn { 2 } else { 3 };
         Some(match dice.weighed(&slant.events()) {
@@ -106,7 +137,8 @@ impl Event {
                 let most = state.policy("max_lapses").unwrap_or(5) as u16;
                 let lapses = dice.of(&[0, 1, 2, 2, most - 1, most - 1, most]);
                 let forgiven = dice.of(&[0, 0, 1, most - 1, 4 * most - 1, 4 * most - 1]);
-                let those = alone_in(state, dice.of(&["leased", "pending"]));
+                let meant = if target == "delayed" { "delayed" } else { "leased" };
+                let those = alone_in(state, dice.of(&["pending", "delayed", meant, meant]));
                 Self::Wear { handle: dice.any(&those)?, lapses, forgiven }
             }
             Kind::Tokens => Self::Tokens(dice.of(&[0, 0, 1, 62, 63, 64])),
@@ -115,13 +147,39 @@ impl Event {
                 Self::Damage { id: dice.any(&alone_in(state, target))?.id, broken }
             }
             Kind::Bodyless => Self::Bodyless { id: dice.any(&alone)?.id },
-            Kind::Garble => Self::Garble { id: dice.any(&alone)?.id },
+            Kind::Garble => {
+                Self::Garble { id: dice.any(&alone)?.id, how: dice.of(&[0, 1, 2, 3, 4, 5]) }
+            }
+            Kind::Recordless => {
+                let ended: Vec<Id> = state.records.keys().copied().collect();
+                Self::Recordless { id: dice.any(&ended)? }
+            }
+            Kind::Homeless => Self::Homeless { handle: dice.any(&alone)? },
+            Kind::Forget if memory == 0 => return None,
+            Kind::Forget => Self::Forget { steps: dice.below(memory) + usize::from(!keeps) },
         })
     }
 
     /// Whether the shard is no longer what the scripts made of it.
     pub(crate) fn damages(&self) -> bool {
-        matches!(self, Self::Damage { .. } | Self::Garble { .. } | Self::Bodyless { .. })
+        !matches!(
+            self,
+            Self::Pass { .. }
+                | Self::PassUntil { .. }
+                | Self::Wear { .. }
+                | Self::Tokens(_)
+                | Self::Forget { .. }
+        )
+    }
+
+    /// The same, by a clock that is later by so much.
+    pub(crate) fn later(&self, by: i64) -> Self {
+        match self {
+            Self::PassUntil { moment } => {
+                Self::PassUntil { moment: moment.saturating_add_signed(by) }
+            }
+            other => other.clone(),
+        }
     }
 
     /// Lets it happen. Says by how much time has passed.
@@ -150,9 +208,19 @@ impl Event {
             Self::Bodyless { id } => {
                 state.requests.remove(&id);
             }
-            Self::Garble { id } => {
+            Self::Recordless { id } => {
+                state.records.remove(&id);
+            }
+            Self::Homeless { handle } => {
+                state.homes.remove(&handle);
+            }
+            // Both know by themselves what they forget.
+            Self::Forget { .. } => {}
+            Self::Garble { id, how } => {
                 if let Some(Paper::Whole(ticket)) = state.tickets.get_mut(&id) {
-                    ticket.names = Names::Garbled;
+                    ticket.names = Names::Garbled(how);
+                    // What would come behind would be taken for what is cut off.
+                    ticket.tail &= how == 0;
                 }
             }
         }

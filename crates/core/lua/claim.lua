@@ -119,13 +119,11 @@ else
   if next_due and tonumber(next_due) <= now then
     due = due_of(keys, now, 64)
   end
-  if #due > 0 or not may_expire then
+  if #due > 0 then
     -- Otherwise each of these is read before the first write, and fails the call there if it holds another type.
     redis.call('ZCARD', keys.pending)
     redis.call('ZCARD', keys.suspects)
     may_publish(keys)
-  end
-  if #due > 0 then
     promote_due(keys, now, due)
     next_due = redis.call('ZRANGE', keys.delayed, 0, 0, 'WITHSCORES')[2]
   end

@@ -266,6 +266,24 @@ mod tests {
     }
 
     #[test]
+    fn one_generation_of_an_id_is_not_taken_for_another() {
+        let (held, call) = (held(), Fence::new(Session::from([7; 8]), 1));
+        // One key, two generations: as when Redis forgot the first and its id was submitted anew.
+        let owners = [1, 2].map(|generation| {
+            let mut handle = [9; 32];
+            handle[8..16].fill(generation);
+            (call, Handle::from(handle))
+        });
+        assert_eq!(owners[0].1.key(), owners[1].1.key());
+        let old = held.hold(0, owners[0], Instant::now() + LEASE);
+        let new = held.hold(0, owners[1], Instant::now() + LEASE);
+        held.lost(0, &owners[0], Instant::now());
+        assert_eq!((stop_of(&old), stop_of(&new)), (Some(Stop::Lost), None));
+        drop(old);
+        assert_eq!(held.owners(0), [owners[1]]);
+    }
+
+    #[test]
     fn a_failed_renewal_is_no_lost_lease_until_our_own_clock_says_so() {
         let held = held();
         let start = Instant::now();

@@ -1,7 +1,7 @@
 //! One wrong argument a call: each is refused before anything is written, also where only the last row is wrong.
 
 use At::{Head, Tail};
-use How::{Be, Gone, Half, Longer, Many};
+use How::{Be, Both, Gone, Half, Longer, Many};
 
 /// What becomes of the argument.
 enum How {
@@ -9,6 +9,8 @@ enum How {
     Half,
     Longer,
     Gone,
+    /// It, and the one before it.
+    Both,
     /// Its row comes 256 times more.
     Many,
 }
@@ -60,8 +62,14 @@ const SETTLE: &[(At, How)] = &[
     (Tail(0), Many),
 ];
 const CANCEL: &[(At, How)] = &[(Tail(0), Half), (Tail(0), Be("")), (Tail(0), Many)];
-const REDRIVE: &[(At, How)] =
-    &[(Tail(2), Half), (Tail(1), Half), (Tail(0), Be("x")), (Tail(0), Gone), (Tail(0), Many)];
+const REDRIVE: &[(At, How)] = &[
+    (Tail(2), Half),
+    (Tail(1), Half),
+    (Tail(0), Be("x")),
+    (Tail(0), Gone),
+    (Tail(0), Both),
+    (Tail(0), Many),
+];
 const RECLAIM: &[(At, How)] = &[(Head(0), Be("0")), (Head(0), Be("257")), (Head(0), Be("x"))];
 const PROMOTE: &[(At, How)] = &[(Head(0), Be("0")), (Head(0), Be("257")), (Head(0), Be("x"))];
 const EXPIRE: &[(At, How)] = &[(Head(0), Be("0")), (Head(0), Be("129")), (Head(0), Be("x"))];
@@ -155,6 +163,7 @@ pub(super) fn spoiled(script: &str, mut args: Vec<Vec<u8>>, way: usize) -> Vec<V
         }
         Longer => args[at].push(b'0'),
         Gone => drop(args.remove(at)),
+        Both => args.truncate(args.len() - 2),
         Many => {
             let row = args[args.len() - width(script)..].to_vec();
             (0..256).for_each(|_| args.extend_from_slice(&row));

@@ -230,6 +230,23 @@ async fn a_claim_handles_256_items_in_all_and_says_that_there_are_more() {
 }
 
 #[tokio::test]
+async fn what_a_claim_ends_for_want_of_a_ticket_counts_among_its_256_items() {
+    let shard = Shard::start().await;
+    let handles = shard.accept_all(&Item::many("waiting", 257)).await;
+    let lost = handles[0].key();
+    shard.tell(&[&"HDEL", &shard.keys.ticket, lost.as_bytes()]).await;
+    // The last in turn is a suspect, which is looked at beside the 256 first of the others.
+    let suspect = handles[256];
+    shard.tell(&[&"ZREM", &shard.keys.pending, suspect.as_bytes()]).await;
+    let score = (FAR + 1).to_string();
+    shard.tell(&[&"ZADD", &shard.keys.suspects, &score, suspect.as_bytes()]).await;
+
+    let claimed = shard.run(shard.ask(fence(Session::random(), 1))).await;
+    assert_eq!((claimed.ended.len(), claimed.leases.len()), (1, 255));
+    assert!(claimed.more, "the suspect is left for the next call");
+}
+
+#[tokio::test]
 async fn a_reclaim_handles_256_leases_in_all_and_as_many_replies_say_that_there_are_more() {
     let shard = Shard::start().await;
     shard.accept_all(&Item::many("r", 600)).await;

@@ -1,6 +1,7 @@
 //! 4: nothing is lost.
 
 use holdfast_core::{
+    StoreError,
     model::{Handle, Home, Outcome, Session},
     script::{SettleReply, SubmitReply},
 };
@@ -76,7 +77,9 @@ async fn a_counter_that_somebody_spoiled_refuses_what_is_new_whole_and_holds_up_
         shard.tell(&[&"HSET", key, &field, &"spoiled"]).await;
         let before = shard.dump().await;
         let new = shard.submit(&[Item::new("other"), Item::new("new").lane("acme")]).await;
-        assert!(new.is_err(), "{field}: {new:?}");
+        let Err(StoreError::Refused { source, .. }) = new else { panic!("{field}: {new:?}") };
+        let told = source.details().contains("holds no number");
+        assert!(told, "{field}: {}", source.details());
         assert!(shard.dump().await == before, "{field}: the submit wrote something");
         assert_eq!(shard.settle(owner, running, ack("fine")).await, SettleReply::Done, "{field}");
         assert_eq!(shard.outcome(running.key()).await, Outcome::Answered, "{field}");
