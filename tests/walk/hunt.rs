@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How many walks a mutant may survive, how long each is, and how long all of them may take: less where none is said to find
-/// it out.
+/// it out, unless `HOLDFAST_LIMIT` says how many seconds.
 const WALKS: u64 = 2_000;
 const CALLS: usize = 40;
 const LIMIT: Duration = Duration::from_secs(120);
@@ -84,7 +84,8 @@ impl Prey {
 
     fn find(&self, server: &mut Server) -> Option<Kill> {
         let (began, mut tally) = (Instant::now(), Tally::default());
-        let limit = if self.reasoned { REASONED_LIMIT } else { LIMIT };
+        let asked = crate::number("HOLDFAST_LIMIT").map_or(REASONED_LIMIT, Duration::from_secs);
+        let limit = if self.reasoned { asked } else { LIMIT };
         let seeds = self.first.into_iter().chain(0..WALKS);
         seeds.take_while(|_| began.elapsed() < limit).find_map(|seed| {
             let parted = walk(server, &mut tally, self.plan(seed)).err()?;
