@@ -12,7 +12,7 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 use holdfast_core::{
     Redis,
     keys::ShardKeys,
-    model::{Fence, Session},
+    model::{Fence, QueueName, Session},
     redis::Options,
     script::{Policy, PolicyReply, QueuePolicy},
 };
@@ -74,10 +74,19 @@ impl Shard {
 
     /// Another shard of the same queue, on the same server.
     pub(crate) async fn beside(&self, number: u32) -> Self {
+        self.at(ShardKeys::new(&self.keys.queue, number)).await
+    }
+
+    /// The first shard of another queue, on the same server.
+    pub(crate) async fn of(&self, queue: &QueueName) -> Self {
+        self.at(ShardKeys::new(queue, 0)).await
+    }
+
+    async fn at(&self, keys: ShardKeys) -> Self {
         let shard = Self {
             server: Arc::clone(&self.server),
             redis: self.redis.clone(),
-            keys: ShardKeys::new(&self.keys.queue, number),
+            keys,
             policy: self.policy.clone(),
         };
         shard.declare().await;

@@ -1,14 +1,17 @@
 //! One sentence and one suggestion for every home and every hold.
 
 mod breaker;
+mod ended;
+mod suspects;
+mod workers;
 
 use std::num::NonZeroU32;
 
 use holdfast_core::{
     keys::WORKERS,
-    model::{Failure, FailureCode, Handle, Session},
+    model::{Handle, Session},
     operate::{Hold, Why},
-    script::{Burial, Claim, Override, Register, SettleKind, SettleReply},
+    script::{Claim, Override, Register, SettleReply},
 };
 
 use super::{shape, why};
@@ -39,8 +42,15 @@ async fn asking(shard: &Shard, name: &str) -> Session {
 /// Moves the last sight of a worker so far back.
 async fn not_seen_for(shard: &Shard, session: Session, ms: u64) {
     let seen = (shard.now().await - ms).to_be_bytes();
-    let row = [seen.as_slice(), b"{\"name\":\"gone\"}"].concat();
+    let told = shard.tell(&[&"HGET", &WORKERS, &session.to_string()]).await;
+    let text = told.bytes().map_or(&b"{\"name\":\"gone\"}"[..], |row| &row[8..]);
+    let row = [seen.as_slice(), text].concat();
     shard.tell(&[&"HSET", &WORKERS, &session.to_string(), &row]).await;
+    let asked = shard.tell(&[&"HGET", &shard.keys.sessions, &session.to_string()]).await;
+    if let Some(row) = asked.bytes() {
+        let row = [&row[..16], &seen, &row[24..]].concat();
+        shard.tell(&[&"HSET", &shard.keys.sessions, &session.to_string(), &row]).await;
+    }
 }
 
 /// Moves a member of a set to another score.
@@ -152,25 +162,6 @@ async fn what_waits_behind_a_limit_says_whose_it_is() {
 }
 
 #[tokio::test]
-async fn a_suspect_waits_while_another_one_runs() {
-    let shard = Shard::start().await;
-    let first = shard.accept(&Item::new("first").by(FAR - 1)).await;
-    shard.make_suspect(first).await;
-    shard.lease(first).await;
-    let second = shard.accept(&Item::new("second")).await;
-    for _ in 0..2 {
-        shard.lease(second).await;
-        shard.die(&[second]).await;
-    }
-    assert_told(
-        &why(&shard, "second").await,
-        Hold::Suspect,
-        "It is a suspect, because 2 leases of it ran out, and another suspect of its shard runs: they go one at a time.",
-        "Wait for that one, or look at it: holdfastctl lease ls --queue q.",
-    );
-}
-
-#[tokio::test]
 async fn what_could_run_says_where_the_workers_are() {
     let shard = Shard::start().await;
     shard.accept(&Item::new("a")).await;
@@ -217,7 +208,7 @@ async fn what_is_in_line_says_its_place_and_about_how_long() {
         &why(&shard, "r0").await,
         Hold::Line,
         "It is the next to be claimed in its shard: nothing ended there in the last minute; 1 worker is there, and it has T left until its deadline.",
-        "If it does not move: the workers' slots may be full, or their target slow; see holdfastctl lease ls and worker ls.",
+        "If it does not move: the slots that the workers have for this queue (its concurrency at each) may be full, or their target slow; see holdfastctl lease ls, and worker ls, which tells the slots of all queues together.",
     );
     let owner = fence(session, 2);
     assert_eq!(shard.claim(owner, 1).await.len(), 1);
@@ -260,7 +251,7 @@ async fn what_backs_off_says_until_when_and_after_what() {
         &why(&shard, "a").await,
         Hold::BackOff,
         "It backs off until DATE, in T, after attempt 1 failed with status 503, T ago. The queue is paused, too.",
-        pull,
+        "Let the queue go on: holdfastctl queue resume q; if the target is well again, pull it forward, too: holdfastctl retry-now a --queue q --tenant t.",
     );
     score(&shard, &shard.keys.delayed, handle.as_bytes(), shard.now().await - 5_000).await;
     assert_told(
@@ -289,6 +280,11 @@ async fn what_its_caller_wants_later_says_so() {
         "Its caller does not want it started before DATE, in T.",
         "Nothing, or start it early: holdfastctl retry-now a --queue q --tenant t.",
     );
+    shard.decide(Override::Paused(true), 0).await;
+    assert_eq!(
+        why(&shard, "a").await.suggestion,
+        "Let the queue go on: holdfastctl queue resume q; to start it early as well: holdfastctl retry-now a --queue q --tenant t."
+    );
 }
 
 /// Leases a request to a worker of the registry.
@@ -310,7 +306,14 @@ async fn what_runs_says_with_whom_since_when_and_for_how_long() {
         &told,
         Hold::Running,
         "Worker gpu-7 has worked on attempt 1 for T; its lease runs for another T.",
-        &format!("Nothing: it runs. To give it to another worker, end the lease: {RELEASE}"),
+        &format!(
+            "Nothing: it runs. To have its call stopped and made anew, end the lease: {RELEASE}"
+        ),
+    );
+    asking(&shard, "gpu-8").await;
+    assert_eq!(
+        why(&shard, "a").await.suggestion,
+        format!("Nothing: it runs. To give it to another worker, end the lease: {RELEASE}")
     );
     let lease = told.lease.unwrap();
     assert_eq!(
@@ -322,7 +325,7 @@ async fn what_runs_says_with_whom_since_when_and_for_how_long() {
     assert_told(
         &why(&shard, "a").await,
         Hold::Running,
-        "Worker gone has worked on attempt 1 for T; its lease runs for another T.",
+        "Worker gpu-7 has worked on attempt 1 for T; its lease runs for another T.",
         &format!(
             "That worker was last seen T ago, but its lease was renewed since; if it hangs, end the lease: {RELEASE}"
         ),
@@ -350,10 +353,15 @@ async fn what_runs_says_with_whom_since_when_and_for_how_long() {
         &told,
         Hold::Lapsed,
         &format!(
-            "The lease of a worker that the registry does not name (session {session}) lapsed T ago, on attempt 1: it waits for a reclaimer to take it back; somebody renewed or reclaimed there T ago."
+            "The lease of a worker that the registry does not name (session {session}) lapsed T ago, on attempt 1: it waits for a reclaimer to take it back; no reclaimer has been there since, the last to renew or reclaim was T ago."
         ),
         "Nothing, if that is a second or two ago; else see that a reclaimer runs and has this queue.",
     );
+    // Another's renewal is as good a sign of life as a reclaimer's pass.
+    shard.set_meta("beat", shard.now().await - 3_000).await;
+    let told = why(&shard, "a").await.sentence;
+    assert!(told.ends_with("ago."), "{told}");
+    assert!(told.contains("back; somebody renewed or reclaimed there "), "{told}");
 }
 
 #[tokio::test]
@@ -370,93 +378,6 @@ async fn what_is_cancelled_while_it_runs_says_who_has_yet_to_stop() {
         &format!(
             "Nothing: its worker hears of it with its next renewal at the latest. If it does not stop, end the lease: {RELEASE}"
         ),
-    );
-}
-
-#[tokio::test]
-async fn what_is_finished_says_how_and_until_when_it_is_kept() {
-    let shard = Shard::start().await;
-    let (owner, answered) = shard.running(&Item::new("a")).await;
-    shard.settle(owner, answered, ack("done")).await;
-    assert_told(
-        &why(&shard, "a").await,
-        Hold::Ended,
-        "It ended as answered with status 200, T ago, after 1 attempt; it is kept until DATE.",
-        "Read it: holdfastctl result a --queue q.",
-    );
-    let cancelled = shard.accept(&Item::new("c")).await;
-    shard.cancel(cancelled).await;
-    assert_told(
-        &why(&shard, "c").await,
-        Hold::Ended,
-        "It ended as cancelled, T ago, after 0 attempts; it is kept until DATE.",
-        "Nothing: its caller wanted that. To run it all the same, submit it under another id.",
-    );
-    let (owner, late) = shard.running(&Item::new("d").by(shard.now().await + 60_000)).await;
-    shard.settle(owner, late, retry(120_000)).await;
-    assert_told(
-        &why(&shard, "d").await,
-        Hold::Ended,
-        "It ended as deadline-exceeded after status 503, T ago, after 1 attempt; it is kept until DATE.",
-        "Submit it under another id with more time; if many end so, add workers or concurrency.",
-    );
-    shard.tell(&[&"HDEL", &shard.keys.result, &answered.key().as_bytes()]).await;
-    assert_told(
-        &why(&shard, "a").await,
-        Hold::RecordMissing,
-        "It ended, but its record is missing or cannot be read; what is left is kept until DATE.",
-        DOCTOR,
-    );
-}
-
-/// Submits a request and buries it with an outcome.
-async fn buried(shard: &Shard, id: &str, outcome: Burial) -> Handle {
-    let (owner, handle) = shard.running(&Item::new(id)).await;
-    let failure = Failure { code: FailureCode::Reset, status: 0 };
-    let kind = SettleKind::Bury { outcome, failure, answer: None };
-    assert_eq!(shard.settle(owner, handle, kind).await, SettleReply::Done);
-    handle
-}
-
-#[tokio::test]
-async fn a_dead_letter_says_what_ended_it_and_what_to_do_before_it_runs_again() {
-    let shard = Shard::start().await;
-    for (id, outcome, suggestion) in [
-        ("gave-up", Burial::GaveUp, "Mend the target, then run it again: "),
-        ("unusable", Burial::Unusable, "See what was unusable about it; to try again: "),
-        (
-            "answer-too-large",
-            Burial::AnswerTooLarge,
-            "Raise the queue's answer_limit, then run it again: ",
-        ),
-    ] {
-        buried(&shard, id, outcome).await;
-        let redrive = format!("holdfastctl dead redrive {id} --queue q --tenant t --yes.");
-        assert_told(
-            &why(&shard, id).await,
-            Hold::Ended,
-            &format!(
-                "It is a dead letter: {id} after reset, T ago, after 1 attempt; it is kept until DATE."
-            ),
-            &format!("{suggestion}{redrive}"),
-        );
-    }
-    let killer = shard.accept(&Item::new("k")).await;
-    for _ in 0..5 {
-        shard.lease(killer).await;
-        shard.die(&[killer]).await;
-    }
-    assert_told(
-        &why(&shard, "k").await,
-        Hold::Ended,
-        "It is a dead letter: killed-workers after lease-lost, T ago, after 5 attempts; it is kept until DATE.",
-        "Look what it does to workers before it runs again (5 leases of it ran out); then: holdfastctl dead redrive k --queue q --tenant t --yes.",
-    );
-    let handle = buried(&shard, "b", Burial::GaveUp).await;
-    shard.tell(&[&"HDEL", &shard.keys.request, &handle.key().as_bytes()]).await;
-    assert_eq!(
-        why(&shard, "b").await.suggestion,
-        "It cannot run again, its body is missing: submit it anew under another id."
     );
 }
 

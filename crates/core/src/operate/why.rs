@@ -3,6 +3,7 @@
 mod ended;
 mod facts;
 mod held;
+mod suspects;
 mod waiting;
 
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! What ended, and what is lost.
 
-use super::{Facts, Hold, Told};
+use super::{Facts, Hold, Told, waiting};
 use crate::{
     counted,
     model::{Failure, Outcome, Record, RecordHead},
@@ -54,6 +54,10 @@ pub(super) fn finished(facts: &Facts, found: &Found) -> Told {
         Outcome::Answered => (
             format!("It ended as answered with status {}{ended}", record.status),
             format!("Read it: holdfastctl result {} --queue {}.", facts.id, facts.queue),
+        ),
+        Outcome::DeadlineExceeded if facts.paused && found.ticket.attempts == 0 => (
+            format!("It ended as deadline-exceeded{ended} Queue {} is paused by an operator.", facts.queue),
+            format!("{}; then submit it under another id.", waiting::resume(facts)),
         ),
         Outcome::DeadlineExceeded => (
             format!("It ended as deadline-exceeded{}{ended}", after(record.failure)),

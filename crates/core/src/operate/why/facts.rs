@@ -6,12 +6,18 @@ use bytes::Bytes;
 use fred::types::Value;
 use serde::Deserialize;
 
-use super::{Line, Queue};
+use super::{
+    Line, Queue,
+    suspects::{self, Elsewhere},
+};
 use crate::{
     Redis, StoreError,
     keys::ShardKeys,
-    model::{Fence, Handle, Home, Identity, Key, QueueName},
-    operate::single::{is_of, look},
+    model::{Fence, Handle, Home, Identity, Key, QueueName, Session},
+    operate::{
+        single::{is_of, look},
+        span,
+    },
     plain,
     script::{Depth, Found, WorkerRegistry, WorkerRow},
 };
@@ -19,8 +25,11 @@ use crate::{
 /// How the reads are called in errors.
 const CALL: &str = "why";
 
-/// A worker says once a minute that it is there; after this it is not.
-pub(crate) const WORKER_SEEN: u64 = 150_000;
+/// A worker says once a minute that it is there; one that did not twice, in ms, is not.
+pub(crate) const WORKER_SEEN: u64 = 120_000;
+
+/// After this one of its words is late, in ms: its look at Redis takes a moment, too.
+const WORKER_LATE: u64 = 70_000;
 
 /// The rate of a shard is that of its last minute.
 const MINUTE: u64 = 60_000;
@@ -63,8 +72,12 @@ pub(super) struct Facts {
     pub(super) workers: Vec<WorkerRow>,
     /// When the last one said that it ended.
     pub(super) last_ended: Option<u64>,
-    /// Whether one that is there has ever asked this shard for work.
-    pub(super) is_served: bool,
+    /// Those that are there and have ever asked this shard for work.
+    pub(super) serving: Vec<Session>,
+    /// When the last of those that are there was heard of, here or in the registry.
+    heard: u64,
+    /// The suspects that run in other shards, where this is one and none runs in its own.
+    pub(super) suspects: Vec<Elsewhere>,
     /// When somebody last renewed or reclaimed here; 0: never.
     pub(super) beat: u64,
 }
@@ -144,7 +157,9 @@ impl Facts {
             ended_last_minute: 0,
             workers: registry.workers,
             last_ended: registry.last_ended,
-            is_served: false,
+            serving: Vec::new(),
+            heard: 0,
+            suspects: Vec::new(),
             beat: 0,
         };
         facts.look_around(redis, &shard).await?;
@@ -175,7 +190,11 @@ impl Facts {
             self.ended_last_minute += ended.await?;
         }
         self.ahead = self.count_ahead(redis, shard).await?;
-        self.is_served = self.asks_here(redis, shard).await?;
+        self.ask_here(redis, shard).await?;
+        let is_suspect = self.found.as_ref().is_some_and(|it| it.home == Some(Home::Suspects));
+        if is_suspect && !self.suspect_runs {
+            self.suspects = suspects::elsewhere(redis, shard).await?;
+        }
         Ok(())
     }
 
@@ -201,13 +220,28 @@ impl Facts {
         Ok(ahead)
     }
 
-    /// Whether a worker that is there has ever asked this shard.
-    async fn asks_here(&self, redis: &Redis, shard: &ShardKeys) -> Result<bool, StoreError> {
-        let sessions: Vec<Value> =
-            self.present().map(|row| Value::from(row.session.to_string())).collect();
+    /// Which of the workers that are there have ever asked this shard, and when the last one was heard of.
+    async fn ask_here(&mut self, redis: &Redis, shard: &ShardKeys) -> Result<(), StoreError> {
+        let present: Vec<(Session, u64)> =
+            self.present().map(|row| (row.session, row.seen)).collect();
+        let names = present.iter().map(|(session, _)| Value::from(session.to_string())).collect();
         let rows: Vec<Option<Bytes>> =
-            plain::named_fields(redis, CALL, &shard.sessions, sessions).await?;
-        Ok(rows.iter().any(Option::is_some))
+            plain::named_fields(redis, CALL, &shard.sessions, names).await?;
+        for ((session, seen), row) in present.into_iter().zip(rows) {
+            self.heard = self.heard.max(seen);
+            let Some(row) = row else { continue };
+            self.serving.push(session);
+            // Behind the number of its last claim stands when that was.
+            let claimed = row.get(16..24).and_then(|when| when.try_into().ok());
+            self.heard = self.heard.max(claimed.map_or(0, u64::from_be_bytes));
+        }
+        Ok(())
+    }
+
+    /// For how long none of the workers that are there was heard of, if that is longer than it should be.
+    pub(super) fn silence(&self) -> Option<String> {
+        let is_late = self.heard > 0 && self.heard + WORKER_LATE < self.now;
+        is_late.then(|| span(self.heard, self.now))
     }
 
     /// The workers that are there.

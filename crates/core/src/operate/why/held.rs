@@ -33,7 +33,12 @@ pub(super) fn leased(facts: &Facts, found: &Found) -> Told {
             "That worker was last seen {} ago, but its lease was renewed since; if it hangs, end the lease: {release}.",
             span(seen, now)
         ),
-        _ => format!("Nothing: it runs. To give it to another worker, end the lease: {release}."),
+        _ if facts.serving.len() > 1 => {
+            format!("Nothing: it runs. To give it to another worker, end the lease: {release}.")
+        }
+        _ => format!(
+            "Nothing: it runs. To have its call stopped and made anew, end the lease: {release}."
+        ),
     };
     Told::new(Hold::Running, told, suggestion)
 }
@@ -43,6 +48,10 @@ fn lapsed(facts: &Facts, found: &Found, who: &str) -> Told {
     let ago = span(found.score, facts.now);
     let seen = match facts.beat {
         0 => "nobody has ever renewed or reclaimed there".to_owned(),
+        beat if beat < found.score => format!(
+            "no reclaimer has been there since, the last to renew or reclaim was {} ago",
+            span(beat, facts.now)
+        ),
         beat => format!("somebody renewed or reclaimed there {} ago", span(beat, facts.now)),
     };
     let told = format!(

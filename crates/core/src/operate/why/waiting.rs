@@ -1,6 +1,6 @@
 //! What waits: pending, suspects, delayed.
 
-use super::{Facts, Hold, Told};
+use super::{Facts, Hold, Told, facts::Breaker, suspects};
 use crate::{
     counted,
     model::{Home, Ticket},
@@ -32,7 +32,7 @@ pub(super) fn delayed(facts: &Facts, found: &Found) -> Told {
         );
         let suggestion = match paused {
             "" => "Nothing, if that is a moment ago; else see that workers and a reclaimer run: holdfastctl worker ls.".to_owned(),
-            _ => format!("Let the queue go on: holdfastctl queue resume {}.", facts.queue),
+            _ => format!("{}.", resume(facts)),
         };
         return Told::new(Hold::Due, told, suggestion);
     }
@@ -46,16 +46,30 @@ pub(super) fn delayed(facts: &Facts, found: &Found) -> Told {
                 LastFailure::of(failure).words(),
                 span(failure.1, now),
             );
-            let suggestion = format!("If the target is well again, pull it forward: {retry}.");
+            let suggestion = match facts.paused {
+                true => format!(
+                    "{}; if the target is well again, pull it forward, too: {retry}.",
+                    resume(facts)
+                ),
+                false => format!("If the target is well again, pull it forward: {retry}."),
+            };
             Told::new(Hold::BackOff, told, suggestion)
         }
         None => {
             let told =
                 format!("Its caller does not want it started before {when}, in {left}.{paused}");
-            let suggestion = format!("Nothing, or start it early: {retry}.");
+            let suggestion = match facts.paused {
+                true => format!("{}; to start it early as well: {retry}.", resume(facts)),
+                false => format!("Nothing, or start it early: {retry}."),
+            };
             Told::new(Hold::NotBefore, told, suggestion)
         }
     }
+}
+
+/// What ends a pause.
+pub(super) fn resume(facts: &Facts) -> String {
+    format!("Let the queue go on: holdfastctl queue resume {}", facts.queue)
 }
 
 /// It can be claimed; what keeps others from doing so, the strongest first.
@@ -76,19 +90,12 @@ pub(super) fn pending(facts: &Facts, found: &Found) -> Told {
             format!("Let it go on: holdfastctl queue resume {queue}."),
         );
     }
-    if let Some(told) = limited(facts) {
-        return told;
-    }
-    if found.home == Some(Home::Suspects) && facts.suspect_runs {
-        let told = format!(
-            "It is a suspect, because {} of it ran out, and another suspect of its shard runs: they go one at a time.",
-            counted(u64::from(ticket.lapses) + u64::from(ticket.forgiven), "lease", "leases")
-        );
-        let suggestion =
-            format!("Wait for that one, or look at it: holdfastctl lease ls --queue {queue}.");
-        return Told::new(Hold::Suspect, told, suggestion);
-    }
-    unserved(facts).or_else(|| held_back(facts)).unwrap_or_else(|| in_line(facts, found))
+    suspects::barred(facts, found)
+        .or_else(|| limited(facts))
+        .or_else(|| unserved(facts))
+        .or_else(|| held_back(facts))
+        .or_else(|| suspects::hindered(facts, found))
+        .unwrap_or_else(|| in_line(facts, found))
 }
 
 /// Nobody has ended it yet.
@@ -102,7 +109,7 @@ fn late(facts: &Facts, ticket: &Ticket) -> Told {
 }
 
 /// As many are leased as may be.
-fn limited(facts: &Facts) -> Option<Told> {
+pub(super) fn limited(facts: &Facts) -> Option<Told> {
     let limit = facts.limit.filter(|limit| facts.leased >= limit.share)?;
     let queue = &facts.queue;
     let whose = match limit.of_operator {
@@ -141,7 +148,7 @@ fn unserved(facts: &Facts) -> Option<Told> {
         let suggestion = "Start a worker, or see why it does not run: holdfastctl worker ls.";
         return Some(Told::new(Hold::NoWorker, told, suggestion));
     }
-    if facts.is_served {
+    if !facts.serving.is_empty() {
         return None;
     }
     let (who, whose, they) = match present {
@@ -175,9 +182,24 @@ fn held_back(facts: &Facts) -> Option<Told> {
         counted(present, "worker", "workers"),
         counted(facts.ahead, "is", "are")
     );
-    let suggestion = "Mend the target, or lower the queue's concurrency if it is asked for more than it takes: calls come back by themselves.";
-    Some(Told::new(Hold::Breaker, told, suggestion))
+    let is_busy = |breaker: &Breaker| matches!(breaker.reason.as_str(), "429" | "503");
+    let suggestion = if breakers.iter().any(is_busy) {
+        "Mend the target, or lower the queue's concurrency if it is asked for more than it takes: calls come back by themselves."
+    } else {
+        "Mend the target, or see that its address is right and reached from the workers: calls come back by themselves."
+    };
+    Some(match facts.silence() {
+        None => Told::new(Hold::Breaker, told, suggestion),
+        Some(silence) => {
+            let told = format!("{told} That is what was last told, {silence} ago.");
+            Told::new(Hold::Breaker, told, LOOK)
+        }
+    })
 }
+
+/// What helps where no worker says any more that it is there.
+const LOOK: &str =
+    "See whether a worker still runs, as each says once a minute: holdfastctl worker ls.";
 
 /// It waits for its turn.
 fn in_line(facts: &Facts, found: &Found) -> Told {
@@ -187,7 +209,12 @@ fn in_line(facts: &Facts, found: &Found) -> Told {
         ahead => format!("It waits in line with {ahead} before it in its shard"),
     };
     let left = found.ticket.deadline.saturating_sub(facts.now);
-    let workers = counted(facts.present().count() as u64, "worker is", "workers are");
+    let present = facts.present().count() as u64;
+    let workers = match facts.silence() {
+        None => format!("{} there", counted(present, "worker is", "workers are")),
+        Some(silence) if present == 1 => format!("the one worker was last seen {silence} ago"),
+        Some(silence) => format!("the last of {present} workers was seen {silence} ago"),
+    };
     let (rate, is_tight) = match line.estimate_seconds {
         Some(seconds) => {
             let took = span(0, seconds * 1000);
@@ -205,15 +232,16 @@ fn in_line(facts: &Facts, found: &Found) -> Told {
         None => ("nothing ended there in the last minute".to_owned(), false),
     };
     let told = format!(
-        "{before}: {rate}; {workers} there, and it has {} left until its deadline.",
+        "{before}: {rate}; {workers}, and it has {} left until its deadline.",
         span(0, left)
     );
     let suggestion = match (is_tight, line.estimate_seconds) {
+        _ if facts.silence().is_some() => LOOK,
         (true, _) => {
             "It will hardly make its deadline: add workers or concurrency, or make its target faster."
         }
         (false, None) => {
-            "If it does not move: the workers' slots may be full, or their target slow; see holdfastctl lease ls and worker ls."
+            "If it does not move: the slots that the workers have for this queue (its concurrency at each) may be full, or their target slow; see holdfastctl lease ls, and worker ls, which tells the slots of all queues together."
         }
         (false, Some(_)) => {
             "Nothing: it runs in its turn. More workers or concurrency make the line shorter."
