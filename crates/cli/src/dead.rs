@@ -87,6 +87,9 @@ pub(crate) async fn redrive(args: &RedriveArgs, output: &mut Output) -> Result<(
     if !args.yes {
         show_redriven(&found, args.ops.output, output)?;
         output.finish()?;
+        if let Some(failure) = nothing_done(&ask, &found, args) {
+            return Err(failure);
+        }
         if args.dry_run {
             return Ok(());
         }
@@ -120,12 +123,33 @@ pub(crate) async fn redrive(args: &RedriveArgs, output: &mut Output) -> Result<(
     }
     show_redriven(&all, args.ops.output, output)?;
     match all.outcome.as_str() {
-        "done" => Ok(()),
+        "done" => nothing_done(&ask, &all, args).map_or(Ok(()), Err),
         _ => Err(Failure::Stopped {
             reason: all.reason.unwrap_or_default(),
             cursor: all.cursor.unwrap_or_default(),
         }),
     }
+}
+
+/// Of what was named by its id, nothing could be done, as with every other command on one request.
+fn nothing_done(ask: &RedriveAsk, done: &Redriven, args: &RedriveArgs) -> Option<Failure> {
+    let missed = done.not_dead + done.gone + done.bodyless + done.late;
+    let is_done = if ask.dry_run { done.matched > 0 } else { done.redriven > 0 };
+    if ask.ids.is_empty() || is_done || missed == 0 {
+        return None;
+    }
+    if missed > done.not_dead {
+        let told = "nothing of what was named could be run again, as was told";
+        return Some(Failure::Unknown(told.to_owned()));
+    }
+    let tenant = ask.filter.tenant.as_deref().unwrap_or_default();
+    let hint = match args.tenant {
+        Some(_) => "",
+        None => "; --tenant names another tenant",
+    };
+    let what = if ask.ids.len() == 1 { "it is no dead letter" } else { "none is a dead letter" };
+    let told = format!("{what} of tenant {tenant} in queue {}{hint}", args.queue);
+    Some(Failure::Unknown(told))
 }
 
 fn add(all: &mut Redriven, some: &Redriven) {

@@ -135,6 +135,16 @@ async fn dead_letters_are_counted_shown_and_run_again_only_with_yes() {
         "{}",
         one.stderr
     );
+    for how in ["--yes", "--dry-run"] {
+        let again = at(&fleet, &["dead", "redrive", "b", "--queue", "q", how]).await.exited(1);
+        let told = "it is no dead letter of tenant default in queue q; --tenant names another";
+        assert!(again.stderr.contains(told), "{}", again.stderr);
+        let both = ["dead", "redrive", "b", "x", "--queue", "q", "--tenant", "default", how];
+        let both = at(&fleet, &both).await.exited(1);
+        let told = "holdfastctl: none is a dead letter of tenant default in queue q\n";
+        assert!(both.stderr.contains(told), "{}", both.stderr);
+    }
+    at(&fleet, &["dead", "redrive", "a", "b", "--queue", "q", "--dry-run"]).await.exited(0);
     let rest = json(&fleet, &[&filter[..], &["--yes"]].concat()).await;
     assert_eq!((&rest["redriven"], &rest["matched"]), (&2.into(), &2.into()));
     assert_eq!(fleet.count("dead").await, 0);
