@@ -26,7 +26,7 @@ pub(crate) enum QueueCommand {
 pub(crate) enum LeaseCommand {
     /// List running leases and who holds them, those that lapse next first.
     Ls(RowsArgs),
-    /// End the lease of a request: it can be claimed again at once, and is charged nothing.
+    /// End the lease of a request: it can be claimed again at once. No lapse is charged; the attempt counts.
     Release(ReleaseArgs),
 }
 

@@ -81,8 +81,8 @@ pub async fn retry_now(
     Ok(acted)
 }
 
-/// Ends a lease: the request can be claimed again at once, and is charged nothing. `fence`: whose lease its operator
-/// saw; none: whoever holds it now.
+/// Ends a lease: the request can be claimed again at once. No lapse is charged; the attempt counts. `fence`: whose lease
+/// its operator saw; none: whoever holds it now.
 pub async fn release(
     redis: &Redis,
     target: Target<'_>,
