@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use holdfast_testkit::stand_in::Options;
@@ -211,6 +212,50 @@ async fn a_second_up_on_the_same_folder_is_refused_and_changes_nothing() {
     assert_eq!(files(folder.path()), before);
     first.submit("r1").await;
     first.result("r1").await;
+}
+
+/// A program that says that it is an older server than any that ran here.
+fn other_server(folder: &Path) -> PathBuf {
+    let path = folder.join("bin/redis-server");
+    fs::create_dir_all(folder.join("bin")).unwrap();
+    fs::write(&path, "#!/bin/sh\necho 'Redis server v=7.0.0 sha=0'\n").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_stays_with_the_server_that_wrote_it_and_no_other_touches_it() {
+    let folder = folder();
+    let mut first = Up::start(folder.path(), &[], &[]).await;
+    first.submit("before").await;
+    let before = first.result("before").await;
+    assert!(first.process.terminate().await.success(), "{}", first.process.output());
+
+    let other = other_server(folder.path());
+    let (other, search) = (other.to_str().unwrap(), other.parent().unwrap().to_str().unwrap());
+    let path = ["--search-path", search];
+    let mut second = Up::start(folder.path(), &path, &[]).await;
+    assert_eq!(second.result("before").await, before);
+    assert!(second.process.terminate().await.success(), "{}", second.process.output());
+
+    let note = folder.path().join("data/written-by");
+    let kept = fs::read_to_string(&note).unwrap();
+    let kind = kept.split_whitespace().next().unwrap();
+    let by = format!("{kind} 99.0.0 at /gone/server");
+    for args in [&["--redis-server", other][..], &[]] {
+        if args.is_empty() {
+            // No cache holds this one.
+            fs::write(&note, format!("{kind} 99.0.0 /gone/server\n")).unwrap();
+        }
+        let data = files(folder.path());
+        let (code, output) = refused(folder.path(), &[args, &path].concat(), &[]).await;
+        assert_eq!(code, Some(1), "{output}");
+        let by = if args.is_empty() { by.as_str() } else { "was written by" };
+        for word in [by, "Redis 7.0.0 at", "can't be trusted to read it", "--redis-server"] {
+            assert!(output.contains(word), "{word} is missing in {output}");
+        }
+        assert_eq!(files(folder.path()), data);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::fetch::Fetch;
 use crate::version::{Kind, Version, probe};
+use crate::written::WrittenBy;
 
 const NAMES: [&str; 2] = ["valkey-server", "redis-server"];
 
@@ -44,6 +45,8 @@ pub enum How {
     Explicit,
     /// It lies in `PATH`.
     SearchPath,
+    /// It wrote the folder that it is wanted for.
+    Before,
     /// An earlier run fetched it.
     Cached,
     /// It was fetched just now.
@@ -55,6 +58,7 @@ impl fmt::Display for Found {
         let how = match self.how {
             How::Explicit => "as named",
             How::SearchPath => "from PATH",
+            How::Before => "which wrote this folder",
             How::Cached => "fetched by an earlier run",
             How::Fetched => "fetched just now",
         };
@@ -74,6 +78,17 @@ pub enum Unresolved {
         /// Why not.
         reason: String,
     },
+    /// What there is can't be trusted with the data of the folder.
+    #[error("{} was written by {by}, and {} {} at {} can't be trusted to read it: only that server or a newer {} can",
+        folder.display(), found.kind, found.version, found.path.display(), by.kind)]
+    CannotRead {
+        /// The folder.
+        folder: PathBuf,
+        /// Who wrote it.
+        by: Box<WrittenBy>,
+        /// What was named or found.
+        found: Box<Found>,
+    },
     /// Nothing was found, and nothing could be fetched.
     #[error(
         "no redis-server (7.0 or newer) or valkey-server (7.2 or newer) was found or could be fetched ({reasons}): \
@@ -89,13 +104,63 @@ pub enum Unresolved {
 impl Resolver {
     /// Finds or fetches a server. `say` is told, one line each, what is skipped, fetched and used.
     pub fn resolve(&self, say: &mut dyn FnMut(&str)) -> Result<Found, Unresolved> {
-        let found = match &self.explicit {
-            Some(path) => self.named(path)?,
-            None => match self.in_search_path(say) {
-                Some(found) => found,
-                None => return self.fetch(say),
-            },
+        self.take(&mut |_| true, say)
+    }
+
+    /// The same for a folder that may hold data: the very server that wrote them if it is still there, else one that
+    /// can be trusted to read them. A folder without a note takes any.
+    pub fn resolve_for(
+        &self,
+        folder: &Path,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Found, Unresolved> {
+        let Some(by) = WrittenBy::read(folder) else { return self.resolve(say) };
+        if self.explicit.is_none()
+            && let Ok((kind, version)) = probe(&by.path)
+        {
+            let found = Found { path: by.path.clone(), kind, version, how: How::Before };
+            if by.is_read_by(&found) {
+                say(&format!("using {found}"));
+                return Ok(found);
+            }
+        }
+        let mut other = None;
+        let mut fits = |found: &Found| {
+            let fits = by.is_read_by(found);
+            if !fits {
+                other.get_or_insert_with(|| found.clone());
+            }
+            fits
         };
+        let taken = self.take(&mut fits, say);
+        // Why nothing could be fetched is of no use to somebody whose server is merely the wrong one.
+        match other {
+            Some(found) if taken.is_err() => {
+                let (folder, by, found) = (folder.to_owned(), Box::new(by), Box::new(found));
+                Err(Unresolved::CannotRead { folder, by, found })
+            }
+            _ => taken,
+        }
+    }
+
+    /// The first that fits.
+    fn take(
+        &self,
+        fits: &mut dyn FnMut(&Found) -> bool,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Found, Unresolved> {
+        let unfit = || Unresolved::Nothing { reasons: "none that fits the data".to_owned() };
+        let found = match &self.explicit {
+            Some(path) => Some(self.named(path)?),
+            None => self.in_search_path(fits, say),
+        };
+        let found = match found {
+            Some(found) => found,
+            None => Fetch { search_path: &self.search_path, cache: &self.cache }.resolve(say)?,
+        };
+        if found.how != How::SearchPath && !fits(&found) {
+            return Err(unfit());
+        }
         say(&format!("using {found}"));
         Ok(found)
     }
@@ -116,11 +181,19 @@ impl Resolver {
         Ok(Found { path: whole, kind, version, how: How::Explicit })
     }
 
-    fn in_search_path(&self, say: &mut dyn FnMut(&str)) -> Option<Found> {
+    fn in_search_path(
+        &self,
+        fits: &mut dyn FnMut(&Found) -> bool,
+        say: &mut dyn FnMut(&str),
+    ) -> Option<Found> {
         for path in NAMES.iter().flat_map(|name| all_in(&self.search_path, name)) {
             match probe(&path) {
                 Ok((kind, version)) => {
-                    return Some(Found { path, kind, version, how: How::SearchPath });
+                    let found = Found { path, kind, version, how: How::SearchPath };
+                    if fits(&found) {
+                        return Some(found);
+                    }
+                    say(&format!("skipping {}: did not write this folder", found.path.display()));
                 }
                 Err(reason) => say(&format!("skipping {}: {reason}", path.display())),
             }

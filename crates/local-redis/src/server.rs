@@ -124,6 +124,10 @@ impl PrivateServer {
             Some(port) => (launch_on(&options, &folder, port, PORT_PATIENCE)?, port),
             None => launch_anywhere(&options, &folder)?,
         };
+        // Only now: one that could not read the data has not written them.
+        if let Some(noted) = &options.noted {
+            noted.leave(folder.path()).map_err(StartError::io("can't note which server wrote"))?;
+        }
         Ok(Self { options, folder, port, process, _lock: lock })
     }
 

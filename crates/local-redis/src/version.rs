@@ -26,6 +26,15 @@ impl Kind {
             Self::Valkey => Version(7, 2, 0),
         }
     }
+
+    /// The server of that name, as it and we write it.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        match name {
+            "Redis" => Some(Self::Redis),
+            "Valkey" => Some(Self::Valkey),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Kind {
@@ -51,15 +60,16 @@ impl fmt::Display for Version {
 /// Reads what a server prints for `--version`: `Valkey server v=9.1.2 sha=…`.
 pub(crate) fn parse_banner(banner: &str) -> Option<(Kind, Version)> {
     let mut words = banner.split_whitespace();
-    let kind = match words.next()? {
-        "Redis" => Kind::Redis,
-        "Valkey" => Kind::Valkey,
-        _ => return None,
-    };
+    let kind = Kind::named(words.next()?)?;
     let version = words.find_map(|word| word.strip_prefix("v="))?;
-    let mut numbers = version.split('.').map(|part| part.parse().ok());
+    Some((kind, parse_version(version)?))
+}
+
+/// Reads `9.1.2`.
+pub(crate) fn parse_version(text: &str) -> Option<Version> {
+    let mut numbers = text.split('.').map(|part| part.parse().ok());
     let mut next = || numbers.next().flatten();
-    Some((kind, Version(next()?, next()?, next()?)))
+    Some(Version(next()?, next()?, next()?))
 }
 
 /// Asks a binary what it is; the error says in a few words why it is of no use.

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use holdfast_local_redis::{
-    AppendFsync, Options, PrivateServer, Resolver, StartError, StopError, Unresolved, default_cache,
+    AppendFsync, Options, PrivateServer, Resolver, StartError, StopError, Unresolved, WrittenBy,
+    default_cache,
 };
 use holdfast_runtime::Chain;
 use tokio::task::{JoinError, spawn_blocking};
@@ -28,7 +29,10 @@ const WINDOW: Duration = Duration::from_secs(60);
 pub(crate) enum NoRedis {
     /// No binary that could be run.
     #[error(transparent)]
-    Unresolved(#[from] Unresolved),
+    Unresolved(Unresolved),
+    /// Only one that may not understand the data.
+    #[error("{0}; name it by --redis-server, or another folder by --data")]
+    CannotRead(Unresolved),
     /// Somebody else runs one in this folder.
     #[error("{} is in use by process {owner}: stop that one first, or name another folder by --data", folder.display())]
     InUse { folder: PathBuf, owner: String },
@@ -49,6 +53,15 @@ pub(crate) enum Lost {
     /// The thread that should have started it failed.
     #[error("the private redis ended, and nobody could start it again")]
     Thread(#[source] JoinError),
+}
+
+impl From<Unresolved> for NoRedis {
+    fn from(err: Unresolved) -> Self {
+        match err {
+            Unresolved::CannotRead { .. } => Self::CannotRead(err),
+            other => Self::Unresolved(other),
+        }
+    }
 }
 
 impl From<StartError> for NoRedis {
@@ -72,8 +85,9 @@ pub(crate) fn start(
         // Without a home folder, what is fetched is kept beside the data.
         cache: default_cache().unwrap_or_else(|| dir.join("server")),
     };
-    let found = resolver.resolve(&mut |line| say(format_args!("redis: {line}")))?;
-    let mut options = Options::new(found.path, dir);
+    let found = resolver.resolve_for(dir, &mut |line| say(format_args!("redis: {line}")))?;
+    let mut options = Options::new(&found.path, dir);
+    options.noted = Some(WrittenBy::from(&found));
     options.appendfsync = appendfsync;
     // A folder may lie deeper than the path of a unix socket may be long.
     options.unix_socket = false;

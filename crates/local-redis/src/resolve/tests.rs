@@ -126,3 +126,70 @@ fn a_relative_entry_of_the_path_is_never_run_from() {
     let search_path = OsString::from(":.:relative");
     assert_eq!(all_in(&search_path, "Cargo.toml"), Vec::<PathBuf>::new());
 }
+
+/// A folder whose data that server wrote.
+fn written_by(machine: &Machine, binary: &Path) -> PathBuf {
+    let folder = machine.path("data");
+    fs::create_dir_all(&folder).unwrap();
+    let (kind, version) = probe(binary).unwrap();
+    WrittenBy { kind, version, path: binary.to_owned() }.leave(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn a_folder_is_opened_by_the_server_that_wrote_it_whatever_is_in_the_path_by_now() {
+    let mut machine = Machine::new();
+    let wrote = machine.program("cache/any/valkey-server", VALKEY);
+    machine.program("bin/redis-server", REDIS);
+    machine.program("bin/valkey-server", "Valkey server v=9.1.2");
+    let folder = written_by(&machine, &wrote);
+    let resolver = machine.resolver(None, &["bin"]);
+    let found = resolver.resolve_for(&folder, &mut |line| machine.said.push(line.to_owned()));
+    let found = found.unwrap();
+    assert_eq!((found.path, found.how), (wrote, How::Before));
+    assert_eq!(machine.said.len(), 1, "{:?}", machine.said);
+}
+
+#[test]
+fn a_newer_server_of_the_same_kind_may_go_on_where_another_left() {
+    let mut machine = Machine::new();
+    let wrote = machine.program("cache/any/valkey-server", VALKEY);
+    let folder = written_by(&machine, &wrote);
+    fs::remove_file(wrote).unwrap();
+    machine.program("bin/redis-server", REDIS);
+    let newer = machine.program("other/valkey-server", "Valkey server v=9.1.2");
+    for named in [None, Some(newer.clone())] {
+        let resolver = machine.resolver(named, &["bin", "other"]);
+        let found = resolver.resolve_for(&folder, &mut |line| machine.said.push(line.to_owned()));
+        assert_eq!(found.unwrap().path, newer);
+    }
+}
+
+#[test]
+fn a_server_of_another_kind_or_an_older_one_is_refused_found_or_named() {
+    let machine = Machine::new();
+    let wrote = machine.program("cache/any/valkey-server", VALKEY);
+    let folder = written_by(&machine, &wrote);
+    fs::remove_file(&wrote).unwrap();
+    for banner in [REDIS, "Valkey server v=7.2.5", "Redis server v=8.2.3"] {
+        let other = machine.program("bin/redis-server", banner);
+        for named in [None, Some(other.clone())] {
+            let resolver = machine.resolver(named, &["bin"]);
+            let refused = resolver.resolve_for(&folder, &mut |_| {}).unwrap_err();
+            assert!(matches!(refused, Unresolved::CannotRead { .. }), "{refused}");
+            let told = refused.to_string();
+            for word in ["Valkey 8.0.1", wrote.to_str().unwrap(), other.to_str().unwrap()] {
+                assert!(told.contains(word), "{word} is missing in: {told}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_folder_without_a_note_takes_any_server() {
+    let machine = Machine::new();
+    let found = machine.program("bin/redis-server", REDIS);
+    let resolver = machine.resolver(None, &["bin"]);
+    let taken = resolver.resolve_for(&machine.path("data"), &mut |_| {}).unwrap();
+    assert_eq!((taken.path, taken.how), (found, How::SearchPath));
+}

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::StartError;
 use super::folder::Folder;
+use crate::written::WrittenBy;
 
 /// When the server writes its log of changes through to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub enum AppendFsync {
 pub struct Options {
     /// The server, as [`Resolver`](crate::Resolver) found it.
     pub binary: PathBuf,
+    /// What the server is, to be noted beside its data: [`Resolver::resolve_for`](crate::Resolver::resolve_for) reads it.
+    pub noted: Option<WrittenBy>,
     /// Its folder: data, log, unix socket, pid file. Made if it isn't there.
     pub dir: PathBuf,
     /// Its port on 127.0.0.1; a free one if there is none here.
@@ -45,6 +48,7 @@ impl Options {
     pub fn new(binary: impl Into<PathBuf>, dir: impl Into<PathBuf>) -> Self {
         Self {
             binary: binary.into(),
+            noted: None,
             dir: dir.into(),
             port: None,
             unix_socket: true,
