@@ -7,7 +7,7 @@ use holdfast_testkit::{Finished, Process};
 
 use crate::cli::{arg, ctl};
 
-const GONE: &str = "can't be read: entity not found";
+const GONE: &str = "can't be read: no such file";
 
 /// A settings file with these lines; nothing that it names is connected to.
 fn settings(folder: &Path, redis: &str, producer: &str, queue: &str) -> std::path::PathBuf {

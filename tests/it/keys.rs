@@ -97,7 +97,7 @@ async fn a_faulty_file_of_keys_is_refused_at_the_start_with_its_lines_and_rules(
             keys.clone(),
             ["must hold callers' keys: line 3 lacks sha256", "line 4 holds a key itself"],
         ),
-        (folder.path().join("none"), ["producer.keys_file = ", "can't be read: entity not found"]),
+        (folder.path().join("none"), ["producer.keys_file = ", "can't be read: no such file"]),
     ] {
         fs::write(&config, settings(&path)).expect("settings");
         let program = env!("CARGO_BIN_EXE_it-producer");

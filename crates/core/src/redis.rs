@@ -61,13 +61,14 @@ impl Redis {
     /// Fails only on settings that cannot work. Calls made before the first connection wait for it as long as any call may.
     pub fn open(options: Options) -> Result<Self, OpenError> {
         let client = options.client(options.command_timeout)?;
+        let status = Status::new(options.place(), client.error_rx());
         // fred keeps the connecting task itself; it ends with the client.
         drop(client.connect());
         Ok(Self {
             client,
             options: Arc::new(options),
             calls: Arc::new(Semaphore::new(CALLS_AT_ONCE)),
-            status: Arc::new(Status::default()),
+            status: Arc::new(status),
         })
     }
 
@@ -96,6 +97,16 @@ impl Redis {
     /// Why Redis cannot be used now, if it cannot.
     pub fn trouble(&self) -> Option<Trouble> {
         self.status.trouble()
+    }
+
+    /// Where Redis is: host and port, or the path of its socket.
+    pub fn place(&self) -> &str {
+        self.status.place()
+    }
+
+    /// Why there is no connection, as far as it is known: refused, or by whom.
+    pub fn why_lost(&self) -> Option<&'static str> {
+        self.status.why_lost()
     }
 
     /// Keeps what the user lacks for a role; nothing: that it may do all.

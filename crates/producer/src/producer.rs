@@ -53,7 +53,7 @@ const OPERATORS_DRAIN: Duration = Duration::from_secs(8);
 pub async fn start(config: Config) -> Result<Services, BoxError> {
     let mut services = Services::new();
     let redis = services.open_redis(&config.redis)?;
-    services.open_ops(config.ops_listen).await?;
+    services.open_ops("producer.ops_listen", config.ops_listen).await?;
     spawn(&mut services, redis, config).await?;
     Ok(services)
 }
@@ -73,8 +73,8 @@ pub async fn spawn(
     redis: Redis,
     config: Config,
 ) -> Result<Addresses, BoxError> {
-    let listener = serve::bind(config.listen).await?;
-    let operators = serve::bind(config.operator_listen).await?;
+    let listener = serve::bind("producer.listen", config.listen).await?;
+    let operators = serve::bind("producer.operator_listen", config.operator_listen).await?;
     let addresses = Addresses { api: listener.local_addr()?, operators: operators.local_addr()? };
     let health = services.health().part("queues");
     let declaring = Declaring::new(Role::Producer, redis.clone(), &config.queues, health);

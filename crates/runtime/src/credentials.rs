@@ -197,6 +197,6 @@ mod tests {
 
         let missing = Some(SecretFile::new(dir.path().join("S3CRET2")));
         let missing = told(Credentials { credential_file: missing, ..Credentials::default() });
-        assert_eq!(missing, "credential_file can't be read: entity not found");
+        assert_eq!(missing, "credential_file can't be read: no such file");
     }
 }

@@ -160,7 +160,8 @@ impl Declaring {
                         self.health.not_ready("queues are not declared yet");
                     }
                     if let Round::Failed(err) = failed {
-                        warn!(error = %Chain(&err), "queues not declared");
+                        let (redis, why) = (self.redis.place(), self.redis.why_lost());
+                        warn!(error = %Chain(&err), redis, why, "queues not declared");
                     }
                     AGAIN
                 }

@@ -96,7 +96,7 @@ mod tests {
         let settings = Settings::load(&text, &Environment::default()).unwrap();
         let found = settings.files();
         let told: Vec<String> = found.iter().map(ToString::to_string).collect();
-        let gone = "can't be read: entity not found";
+        let gone = "can't be read: no such file";
         assert_eq!(
             told,
             [
@@ -120,7 +120,7 @@ mod tests {
         let settings = Settings::load("", &Environment::new([variable])).unwrap();
         assert_eq!(
             settings.redis_files().to_string(),
-            "redis.password_file = /nowhere/password (from HOLDFAST_REDIS_PASSWORD_FILE) can't be read: entity not found"
+            "redis.password_file = /nowhere/password (from HOLDFAST_REDIS_PASSWORD_FILE) can't be read: no such file"
         );
     }
 }

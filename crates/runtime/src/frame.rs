@@ -4,7 +4,7 @@
 //! with [`Process::begin`].
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
@@ -18,9 +18,9 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tracing::{error, info, warn};
 
-use crate::settings::{Environment, LogSettings, Problems, Settings};
+use crate::settings::{Environment, LogFormat, LogSettings, Problems, Settings};
 use crate::signals::Signals;
-use crate::{BoxError, Chain, Services, Stop, logs};
+use crate::{BoxError, Chain, Services, Stop, logs, unread};
 
 /// The settings can't be used (`EX_USAGE`).
 const UNUSABLE_SETTINGS: u8 = 64;
@@ -98,17 +98,21 @@ fn configured<C>(read: fn(&Settings) -> Result<C, Problems>) -> Result<(LogSetti
 
 /// Reads the settings file, if there is one, and checks it under the environment.
 pub fn load(path: Option<&Path>, environment: &Environment) -> Result<Settings, Problems> {
-    let text = match path {
-        None => String::new(),
-        Some(path) => std::fs::read_to_string(path).map_err(|err| {
-            let mut problems = Problems::default();
-            // The kind alone: a file that is no UTF-8 would be quoted otherwise.
-            let rule = format!("can't be read: {}", err.kind());
-            problems.check(false, "the settings file", path.display(), &rule);
-            problems
-        })?,
-    };
-    Settings::load(&text, environment)
+    Settings::load(&text(path)?, environment)
+}
+
+/// The text of the settings file, if there is one. One that can't be read is told by its whole path: it may have been looked
+/// for in another folder than was meant.
+pub fn text(path: Option<&Path>) -> Result<String, Problems> {
+    let Some(path) = path else { return Ok(String::new()) };
+    std::fs::read_to_string(path).map_err(|err| {
+        let mut problems = Problems::default();
+        // The kind alone: a file that is no UTF-8 would be quoted otherwise.
+        let rule = format!("can't be read: {}", unread::in_words(err.kind()));
+        let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        problems.check(false, "the settings file", whole.display(), &rule);
+        problems
+    })
 }
 
 /// A process from its first moment on: a signal does not kill it, but asks it to end.
@@ -182,6 +186,16 @@ impl Process {
             return failed("can't start", &*err);
         }
         let Self { runtime, signals } = self;
+        // A log that goes elsewhere, or is for machines, is not where whoever started us looks.
+        let is_seen = log.format == LogFormat::Pretty && std::io::stdout().is_terminal();
+        let start = async || {
+            let tell = |err: &BoxError| complain(&format!("can't start: {}", Chain(&**err)));
+            start().await.inspect_err(|err| {
+                if !is_seen {
+                    tell(err)
+                }
+            })
+        };
         let ended = runtime.block_on(live(start, signals));
         // A name that is being looked up can't be interrupted: do not wait for it.
         runtime.shutdown_timeout(STUCK);

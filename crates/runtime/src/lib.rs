@@ -19,6 +19,7 @@ mod services;
 pub mod settings;
 mod signals;
 pub mod traces;
+pub mod unread;
 
 pub use frame::{Process, VERSION, main};
 pub use health::{Health, HealthPart};

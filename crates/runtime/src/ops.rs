@@ -51,10 +51,11 @@ struct App {
 
 /// Opens the port. Says where it listens.
 pub(crate) async fn open(
+    setting: &'static str,
     address: SocketAddr,
     health: Health,
 ) -> Result<(SocketAddr, Ops), BoxError> {
-    let listener = serve::bind(address).await?;
+    let listener = serve::bind(setting, address).await?;
     let app = App { health, metrics: metrics::install()?, process: Collector::default() };
     app.process.describe();
     Ok((listener.local_addr()?, Ops { listener, app }))

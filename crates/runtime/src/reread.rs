@@ -17,7 +17,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
-use crate::Seldom;
+use crate::{Seldom, unread};
 
 /// How often the files are looked at.
 const EVERY: Duration = Duration::from_secs(1);
@@ -145,7 +145,9 @@ pub(crate) fn read(setting: &'static str, path: &Path) -> Result<Vec<u8>, Unusab
     let mut content = Vec::new();
     let read = File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut content));
     match read {
-        Err(err) => Err(Unusable::new(setting, format!("can't be read: {}", err.kind()))),
+        Err(err) => {
+            Err(Unusable::new(setting, format!("can't be read: {}", unread::in_words(err.kind()))))
+        }
         Ok(length) if length as u64 > LONGEST => Err(Unusable::new(setting, "is above 4 MiB")),
         Ok(_) => Ok(content),
     }
@@ -166,7 +168,7 @@ mod tests {
         })
     }
 
-    const GONE: &str = "a_file can't be read: entity not found";
+    const GONE: &str = "a_file can't be read: no such file";
 
     #[test]
     fn what_a_file_held_stays_in_force_while_it_is_broken_or_gone() {

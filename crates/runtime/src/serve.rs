@@ -35,8 +35,10 @@ pub use tls::Tls;
 
 /// A listener that can't be had.
 #[derive(Debug, thiserror::Error)]
-#[error("can't listen on {address}")]
+#[error("can't listen on {address} ({setting})")]
 pub struct BindError {
+    /// The field or flag that names the address.
+    setting: &'static str,
     address: SocketAddr,
     source: io::Error,
 }
@@ -47,9 +49,9 @@ pub struct BindError {
 /// connected, is not known here, and waits for seconds, or for ever if it sends nothing.
 const WAITING: u32 = 4096;
 
-/// Opens a listener. It needs a runtime of tokio around it.
-pub async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
-    listen(address).map_err(|source| BindError { address, source })
+/// Opens a listener on the address that `setting`, a field or a flag, names. It needs a runtime of tokio around it.
+pub async fn bind(setting: &'static str, address: SocketAddr) -> Result<TcpListener, BindError> {
+    listen(address).map_err(|source| BindError { setting, address, source })
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {

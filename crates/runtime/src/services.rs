@@ -157,9 +157,14 @@ impl Services {
         traces
     }
 
-    /// Opens the ops port: health and metrics. Says where it listens.
-    pub async fn open_ops(&mut self, address: SocketAddr) -> Result<SocketAddr, BoxError> {
-        let (bound, port) = ops::open(address, self.health.clone()).await?;
+    /// Opens the ops port, health and metrics, on the address that `setting`, a field or a flag, names. Says where it
+    /// listens.
+    pub async fn open_ops(
+        &mut self,
+        setting: &'static str,
+        address: SocketAddr,
+    ) -> Result<SocketAddr, BoxError> {
+        let (bound, port) = ops::open(setting, address, self.health.clone()).await?;
         let handle = self.ops.spawn(async { port.run().await.map_err(Into::into) });
         self.names.insert(handle.id(), "ops");
         info!(address = %bound, "ops port open");

@@ -69,7 +69,7 @@ fn read(settings: &Settings) -> Result<(String, SocketAddr), Problems> {
 
 async fn start((name, ops): (String, SocketAddr)) -> Result<Services, BoxError> {
     let mut services = Services::new();
-    services.open_ops(ops).await?;
+    services.open_ops("worker.ops_listen", ops).await?;
     services.health().part("toy").ready();
     match &*name {
         "slow-start" => std::future::pending::<()>().await,
@@ -206,7 +206,7 @@ fn unusable_settings() {
 fn missing_file() {
     let (code, _, err) = run(&["--config", "/nowhere/holdfast.toml"], &[]);
     assert_eq!(code, Some(64));
-    assert!(err.contains("/nowhere/holdfast.toml can't be read: entity not found"), "{err}");
+    assert!(err.contains("/nowhere/holdfast.toml can't be read: no such file"), "{err}");
 }
 
 fn command_line() {
@@ -286,9 +286,11 @@ fn taken_port() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let variables = [("HOLDFAST_WORKER_NAME", "good"), ("HOLDFAST_WORKER_OPS_LISTEN", &*address)];
-    let (code, out, _) = run(&[], &variables);
+    let (code, out, err) = run(&[], &variables);
     assert_eq!(code, Some(1), "{out}");
-    assert!(out.contains(&format!("can't listen on {address}: ")), "{out}");
+    let told = format!("can't listen on {address} (worker.ops_listen): ");
+    assert!(out.contains(&told), "{out}");
+    assert!(err.starts_with(&format!("can't start: {told}")) && err.lines().count() == 1, "{err}");
 }
 
 fn ops_port() {

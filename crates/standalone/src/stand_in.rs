@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use holdfast_runtime::serve::bind;
 use holdfast_runtime::settings::{LogFormat, LogSettings};
-use holdfast_runtime::{BoxError, Chain, Process, Services};
+use holdfast_runtime::{BoxError, Process, Services};
 use holdfast_stand_in::{Keep, Options, serve};
 
 use crate::cli;
@@ -19,14 +19,11 @@ const KEPT: usize = 1000;
 pub(crate) fn run(process: Process, args: &cli::StandIn) -> ExitCode {
     let format = if std::io::stdout().is_terminal() { LogFormat::Pretty } else { LogFormat::Json };
     let log = LogSettings { format, filter: "info".to_owned() };
-    process.run(&log, async || {
-        // A log that goes elsewhere is not where whoever started us looks.
-        start(args.listen).await.inspect_err(|err| say(Chain(&**err)))
-    })
+    process.run(&log, async || start(args.listen).await)
 }
 
 async fn start(listen: SocketAddr) -> Result<Services, BoxError> {
-    let listener = bind(listen).await?;
+    let listener = bind("--listen", listen).await?;
     let address = listener.local_addr()?;
     let options = Options { keep: Keep::Last(KEPT), ..Options::default() };
     let mut services = Services::new();

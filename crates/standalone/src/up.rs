@@ -100,16 +100,7 @@ pub(crate) fn run(mut process: Process, args: cli::Up) -> ExitCode {
         }
         Err(code) => return code,
     };
-    let start = async || {
-        // A log that goes elsewhere is not where whoever started us looks.
-        let tell = |err: &BoxError| {
-            if !for_eyes() {
-                say(Chain(&**err))
-            }
-        };
-        up.start().await.inspect_err(tell)
-    };
-    let ended = process.run(&up.settings.log, start);
+    let ended = process.run(&up.settings.log, async || up.start().await);
     if let Some(redis) = &up.redis {
         // The roles have settled or handed back what they had: now it can be closed.
         note_stop(redis.stop());
@@ -154,7 +145,7 @@ impl Up {
         let mut services = Services::new();
         let redis = services.open_redis(&self.settings.redis)?;
         let no_ops = NoPort::named("health and metrics", "--ops-listen");
-        let ops = services.open_ops(self.args.ops_listen).await.map_err(no_ops)?;
+        let ops = services.open_ops("--ops-listen", self.args.ops_listen).await.map_err(no_ops)?;
         let listening = self.start_roles(&mut services, &redis).await?;
         if let Some(private) = &self.redis {
             let private = private.clone();

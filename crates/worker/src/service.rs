@@ -30,7 +30,7 @@ const PART: &str = "queues";
 pub async fn start(config: Config) -> Result<Services, BoxError> {
     let mut services = Services::new();
     let redis = services.open_redis(&config.redis)?;
-    services.open_ops(config.ops_listen).await?;
+    services.open_ops("worker.ops_listen", config.ops_listen).await?;
     spawn(&mut services, redis, config)?;
     Ok(services)
 }

@@ -73,6 +73,19 @@ impl Options {
         }
     }
 
+    /// Host and port of each server that the url names, or the path of a socket: nothing secret.
+    pub(super) fn place(&self) -> String {
+        let Ok(config) = Config::from_url(&self.url) else { return String::new() };
+        let place = |server: &Server| match server.port {
+            0 => server.host.to_string(),
+            port => format!("{}:{port}", server.host),
+        };
+        let mut places: Vec<String> = config.server.hosts().iter().map(place).collect();
+        // The client keeps the nodes of a cluster in no order.
+        places.sort_unstable();
+        places.join(", ")
+    }
+
     fn config(&self) -> Result<Config, OpenError> {
         let mut config = Config::from_url(&self.url).map_err(|_| OpenError::Url)?;
         // An unreachable Redis is tried again, from the first connection on.
@@ -201,6 +214,18 @@ mod tests {
             .unwrap();
         assert!(!error.to_string().contains("S3CRET"));
         assert!(!format!("{:?}", Options::new("redis://ad:S3CRET@host")).contains("S3CRET"));
+    }
+
+    #[test]
+    fn the_place_is_told_without_user_and_password() {
+        for (url, place) in [
+            ("redis://ad:S3CRET@h:6390/2", "h:6390"),
+            ("redis://h", "h:6379"),
+            ("redis-cluster://ad:S3CRET@h:1?node=i:2", "h:1, i:2"),
+            ("redis+unix:///run/redis.sock", "/run/redis.sock"),
+        ] {
+            assert_eq!(Options::new(url).place(), place);
+        }
     }
 
     #[test]

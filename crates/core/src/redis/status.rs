@@ -6,7 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fred::error::Error;
+use fred::{
+    error::{Error, ErrorKind},
+    types::config::Server,
+};
+use tokio::sync::broadcast::{Receiver, error::TryRecvError};
 use tracing::{info, warn};
 
 use crate::{StoreError, error::Refusal, metrics, rights::Role};
@@ -38,6 +42,28 @@ impl Trouble {
     }
 }
 
+/// News of connections that were lost or not made.
+pub(super) type Lost = Receiver<(Error, Option<Server>)>;
+
+/// Why a connection was not made, in words of our own: the server's may quote what was sent.
+fn why(error: &Error) -> Option<&'static str> {
+    let said = error.details().to_ascii_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
+    if *error.kind() == ErrorKind::Auth || says(&["wrongpass", "noauth", "invalid password"]) {
+        return Some("user or password refused");
+    }
+    if says(&["db index"]) {
+        return Some("no such database");
+    }
+    match error.kind() {
+        ErrorKind::IO if says(&["refused"]) => Some("connection refused"),
+        ErrorKind::IO if says(&["lookup", "name or service"]) => Some("host name not found"),
+        ErrorKind::IO if says(&["unreachable"]) => Some("no route to the host"),
+        ErrorKind::Tls => Some("no agreement on TLS"),
+        _ => None,
+    }
+}
+
 /// How long a denial counts if nobody sends that script again: what few callers ask for does not hold up all others.
 const DENIED: Duration = Duration::from_secs(20);
 
@@ -50,6 +76,8 @@ struct State {
     denied: BTreeMap<String, (Instant, Option<String>)>,
     /// What the user lacks for each role, as it was last asked for.
     lacking: BTreeMap<Role, Vec<String>>,
+    /// Why there is no connection.
+    lost: Option<&'static str>,
 }
 
 impl State {
@@ -60,9 +88,42 @@ impl State {
 
 /// The last word on Redis.
 #[derive(Default)]
-pub(super) struct Status(Mutex<State>);
+pub(super) struct Status {
+    /// Where it is, as logs name it.
+    place: String,
+    state: Mutex<State>,
+    /// Connections that were lost or not made.
+    lost: Mutex<Option<Lost>>,
+}
 
 impl Status {
+    /// Nothing is known yet of the server at `place`; `lost` will tell of its connections.
+    pub(super) fn new(place: String, lost: Lost) -> Self {
+        Self { place, lost: Mutex::new(Some(lost)), ..Self::default() }
+    }
+
+    /// Where Redis is.
+    pub(super) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Why there is no connection, as far as the client says it and since the last one was made.
+    pub(super) fn why_lost(&self) -> Option<&'static str> {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut news = None;
+        while let Some(lost) = lost.as_mut() {
+            match lost.try_recv() {
+                Ok((error, _)) => news = why(&error).or(news),
+                // What was missed is older than what comes.
+                Err(TryRecvError::Lagged(_)) => {}
+                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+            }
+        }
+        let mut state = self.lock();
+        state.lost = news.or(state.lost);
+        state.lost
+    }
+
     pub(super) fn trouble(&self) -> Option<Trouble> {
         let state = self.lock();
         if state.seen { state.trouble } else { Some(Trouble::Unreachable) }
@@ -81,8 +142,12 @@ impl Status {
 
     /// The connection came or went. A fresh one is believed until a call says otherwise.
     pub(super) fn connected(&self, connected: bool) {
+        self.why_lost();
         // Rights may be others by now.
         let mut state = self.lock();
+        if connected {
+            state.lost = None;
+        }
         state.denied.clear();
         state.lacking.clear();
         drop(state);
@@ -178,9 +243,13 @@ impl Status {
             Some(_) if !was_seen => {}
             Some(Trouble::Denied) => {
                 let commands = self.denied_commands().join(" ");
-                warn!(trouble = Trouble::Denied.word(), commands, "redis can't be used");
+                let (trouble, redis) = (Trouble::Denied.word(), &self.place);
+                warn!(trouble, redis, commands, "redis can't be used");
             }
-            Some(trouble) => warn!(trouble = trouble.word(), "redis can't be used"),
+            Some(trouble) => {
+                let why = (trouble == Trouble::Unreachable).then(|| self.why_lost()).flatten();
+                warn!(trouble = trouble.word(), redis = self.place, why, "redis can't be used");
+            }
             None => info!("redis answers"),
         }
         metrics::redis_up(trouble.is_none());
@@ -191,14 +260,12 @@ impl Status {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         // Plain values: whole whatever panicked.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use fred::error::ErrorKind;
-
     use super::*;
 
     const SCRIPT: Option<&str> = Some("settle");
@@ -262,6 +329,24 @@ mod tests {
         status.note_needed("info", false);
         status.note(None, None);
         assert_eq!(status.trouble(), None);
+    }
+
+    #[test]
+    fn why_there_is_no_connection_is_told_in_words_of_our_own_until_one_is_made() {
+        let (news, lost) = tokio::sync::broadcast::channel(8);
+        let status = Status::new("h:1".to_owned(), lost);
+        assert_eq!((status.place(), status.why_lost()), ("h:1", None));
+        for (kind, said, told) in [
+            (ErrorKind::IO, "Os { code: 111, kind: ConnectionRefused }", "connection refused"),
+            (ErrorKind::Auth, "WRONGPASS for S3CRET", "user or password refused"),
+            (ErrorKind::Unknown, "ERR DB index is out of range", "no such database"),
+            (ErrorKind::Unknown, "ERR unknown command with S3CRET", "no such database"),
+        ] {
+            news.send((Error::new(kind, said), None)).unwrap();
+            assert_eq!(status.why_lost(), Some(told), "{said}");
+        }
+        status.connected(true);
+        assert_eq!(status.why_lost(), None);
     }
 
     #[test]

@@ -52,7 +52,8 @@ pub(super) fn by_key(keys: &KeyFile, headers: &HeaderMap, now_ms: u64) -> Result
     if given.next().is_some() {
         return Err(refused("Authorization stands there twice"));
     }
-    let key = bearer(only).ok_or_else(|| refused(FORM))?;
+    let presented = presented(only).ok_or_else(|| refused(FORM))?;
+    let key = Key::read(presented).ok_or_else(|| not_whole(presented))?;
     let line = keys.find(&key).ok_or_else(|| refused("this key is not known here"))?;
     if line.has_expired(now_ms) {
         return Err(refused("this key has expired"));
@@ -64,10 +65,21 @@ pub(super) fn by_key(keys: &KeyFile, headers: &HeaderMap, now_ms: u64) -> Result
 const MISSING: &str = "a key is needed: Authorization: Bearer hfk_…";
 const FORM: &str = "Authorization must be Bearer and a key, which begins with hfk_";
 
-/// The key of `Bearer KEY`. The scheme is written in any case.
-fn bearer(value: &HeaderValue) -> Option<Key> {
+/// What stands in `Bearer KEY`, and begins like a key. The scheme is written in any case.
+fn presented(value: &HeaderValue) -> Option<&str> {
     let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| Key::read(key.trim_matches(' '))).flatten()
+    let key = key.trim_matches(' ');
+    (scheme.eq_ignore_ascii_case("bearer") && key.starts_with(Key::PREFIX)).then_some(key)
+}
+
+/// One that begins like a key was cut short or mistyped, most likely.
+fn not_whole(presented: &str) -> Problem {
+    let (prefix, digits) = (Key::PREFIX, Key::DIGITS);
+    let detail = match presented.len() < prefix.len() + digits {
+        true => format!("this key is not whole: {digits} characters follow {prefix}"),
+        false => format!("this is no key: {digits} letters, digits, - and _ follow {prefix}"),
+    };
+    Problem::new(Kind::Unauthorized, detail)
 }
 
 #[cfg(test)]
@@ -108,6 +120,7 @@ mod tests {
         let keys = KeyFile::read(line.as_bytes()).unwrap();
         let (good, other) =
             (format!("Bearer {}", key.expose()), format!("Bearer {}", unknown.expose()));
+        let odd = format!("{good}!");
         let basic = format!("Basic {}", key.expose());
         for (values, now_ms, told) in [
             (&[][..], 0, "a key is needed"),
@@ -116,6 +129,9 @@ mod tests {
             (&["Bearer S3CRET"], 0, "must be Bearer"),
             (&[key.expose()], 0, "must be Bearer"),
             (&[&basic], 0, "must be Bearer"),
+            (&["Bearer hfk_S3CRET"], 0, "this key is not whole: 43 characters follow hfk_"),
+            (&[&good[..good.len() - 1]], 0, "this key is not whole"),
+            (&[&odd], 0, "this is no key: 43 letters"),
             (&[&other], 0, "not known"),
             (&[&good, &good], 0, "twice"),
             (&[&good], 2_000_000_000_000, "expired"),

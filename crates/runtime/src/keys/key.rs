@@ -20,6 +20,11 @@ const DIGITS: usize = (RANDOM * 8).div_ceil(6);
 pub struct Key(String);
 
 impl Key {
+    /// How every key begins.
+    pub const PREFIX: &str = PREFIX;
+    /// How many characters follow, at least.
+    pub const DIGITS: usize = DIGITS;
+
     /// A new one.
     pub fn random() -> Self {
         // The generator of the thread is a cryptographic one, seeded by the system.

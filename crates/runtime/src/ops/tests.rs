@@ -24,7 +24,8 @@ pub(crate) async fn ask(address: SocketAddr, line: &str) -> String {
 
 /// An ops port, served until the set is dropped.
 async fn served(health: &Health) -> (SocketAddr, JoinSet<io::Result<()>>) {
-    let (address, ops) = open("127.0.0.1:0".parse().unwrap(), health.clone()).await.unwrap();
+    let (address, ops) =
+        open("worker.ops_listen", "127.0.0.1:0".parse().unwrap(), health.clone()).await.unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(ops.run());
     (address, tasks)

@@ -52,7 +52,7 @@ impl Served {
     }
 
     async fn with(tls: Option<Tls>, limits: HttpLimits, drain: Duration) -> Self {
-        let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let listener = bind("listen", "127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, given_up) = <(CancellationToken, CancellationToken)>::default();
         let (release, begun) = <(Arc<Notify>, Arc<Notify>)>::default();
@@ -330,7 +330,7 @@ async fn http2_is_not_spoken() {
 /// Nobody accepts yet, as when hundreds call at the same moment.
 #[tokio::test]
 async fn hundreds_may_connect_at_once() {
-    let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let listener = bind("listen", "127.0.0.1:0".parse().unwrap()).await.unwrap();
     let address = listener.local_addr().unwrap();
     let all = async {
         let mut open = Vec::new();

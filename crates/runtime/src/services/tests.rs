@@ -101,7 +101,8 @@ async fn a_second_request_to_stop_does_not_wait() {
 #[tokio::test]
 async fn the_ops_port_answers_until_the_last_task_has_ended() {
     let mut services = Services::new();
-    let address = services.open_ops("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address =
+        services.open_ops("worker.ops_listen", "127.0.0.1:0".parse().unwrap()).await.unwrap();
     services.spawn("slow", move |stop| async move {
         stop.cancelled().await;
         let told = crate::ops::tests::ask(address, "GET /readyz").await;
@@ -117,9 +118,12 @@ async fn the_ops_port_answers_until_the_last_task_has_ended() {
 async fn a_port_that_is_taken_is_told_with_its_address() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap();
-    let err = Services::new().open_ops(address).await.unwrap_err();
+    let err = Services::new().open_ops("worker.ops_listen", address).await.unwrap_err();
     let told = Chain(&*err).to_string();
-    assert!(told.starts_with(&format!("can't listen on {address}: ")), "{told}");
+    assert!(
+        told.starts_with(&format!("can't listen on {address} (worker.ops_listen): ")),
+        "{told}"
+    );
 }
 
 /// A task that begins and ends a span only when it is told to stop.

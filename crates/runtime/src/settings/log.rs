@@ -49,7 +49,7 @@ impl Collector {
 
 impl Setting for Collector {
     const RULE: &'static str = "must be the base URL of a collector that takes OTLP over HTTP, like \
-        http://collector:4318, without TLS, user, password, query or fragment; its value is hidden";
+        http://collector:4318, without TLS, user, password, query or fragment";
     // What could not be parsed may hold a password anywhere.
     const HIDDEN: bool = true;
 

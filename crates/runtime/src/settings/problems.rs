@@ -63,6 +63,12 @@ impl Problems {
         self.0.extend(more.0);
     }
 
+    /// Names a field as whoever gave it knows it, such as by a flag; not one that a variable gave.
+    pub fn rename(&mut self, field: &str, name: &str) {
+        let given = |it: &&mut Problem| it.field == field && it.variable.is_none();
+        self.0.iter_mut().filter(given).for_each(|it| name.clone_into(&mut it.field));
+    }
+
     /// Whether nothing is wrong.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -127,6 +133,16 @@ mod tests {
             "worker.name = a\\nb\\u{1b}[31m must be a name; queues.q.target is missing; \
              HOLDFAST_X\\ny is no setting"
         );
+    }
+
+    #[test]
+    fn a_field_is_told_by_the_flag_that_gave_it_but_not_if_a_variable_did() {
+        let mut problems = Problems::default();
+        problems.refuse("redis.url", "is wrong");
+        let (field, rule) = ("redis.url".to_owned(), "is wrong".to_owned());
+        problems.push(Problem { field, value: None, variable: Some("V".to_owned()), rule });
+        problems.rename("redis.url", "--redis");
+        assert_eq!(problems.to_string(), "--redis is wrong; redis.url (from V) is wrong");
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl fmt::Debug for RedisUrl {
 impl Setting for RedisUrl {
     const RULE: &'static str = "must be an address like redis://127.0.0.1:6379, \
         redis-sentinel://host:26379?sentinelServiceName=name, redis-cluster://host:6379 or \
-        redis+unix:///path (rediss for TLS); its value is hidden";
+        redis+unix:///path (rediss for TLS)";
     // What could not be parsed may hold a password anywhere.
     const HIDDEN: bool = true;
 

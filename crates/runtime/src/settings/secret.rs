@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::given::Given;
 use super::value::Setting;
+use crate::unread;
 
 /// The path of a file that holds a secret and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +88,7 @@ impl SecretError {
 
 #[derive(Debug, thiserror::Error)]
 enum Unreadable {
-    #[error("can't be read: {0}")]
+    #[error("can't be read: {}", unread::in_words(*.0))]
     Io(io::ErrorKind),
     #[error("must hold a secret: it is empty")]
     Empty,
@@ -123,7 +124,7 @@ mod tests {
             assert!(!told.contains("S3CRET"), "{told}");
         }
         let told = SecretFile::new("/nowhere/secret").read().unwrap_err().to_string();
-        assert_eq!(told, "/nowhere/secret can't be read: entity not found");
+        assert_eq!(told, "/nowhere/secret can't be read: no such file");
     }
 
     #[test]

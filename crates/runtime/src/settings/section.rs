@@ -159,7 +159,7 @@ impl<'p> Section<'p> {
             field: self.path_of(name),
             value: (!T::HIDDEN).then(|| given.told()),
             variable: given.variable.clone(),
-            rule: rule.to_owned(),
+            rule: if T::HIDDEN { format!("{rule}; its value is hidden") } else { rule.to_owned() },
         });
     }
 

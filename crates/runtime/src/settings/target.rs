@@ -47,6 +47,11 @@ impl Target {
         &self.authority
     }
 
+    /// The path that every call begins with, without a slash at its end; empty at the root.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
     /// The address of a path behind this one. Nothing, if the path is none.
     pub fn join(&self, path: &RequestPath) -> Option<Uri> {
         Uri::builder()
@@ -72,7 +77,7 @@ impl fmt::Debug for Target {
 
 impl Setting for Target {
     const RULE: &'static str = "must be a base URL like http://127.0.0.1:8000 or \
-        https://host/base, without user, password, query or fragment; its value is hidden";
+        https://host/base, without user, password, query or fragment";
     // What could not be parsed may hold a password anywhere.
     const HIDDEN: bool = true;
 

@@ -2,10 +2,9 @@
 //!
 //! The environment is laid over both, as for every role.
 
-use std::fs;
 use std::path::Path;
 
-use holdfast_runtime::{Environment, Problems, Settings};
+use holdfast_runtime::{Environment, Problems, Settings, frame};
 use toml::{Table, Value};
 
 /// Stands for the private Redis until it runs. No name ends in `.invalid`, so nobody means it.
@@ -51,16 +50,7 @@ impl Draft {
         target: Option<&str>,
         for_eyes: bool,
     ) -> Result<Self, Problems> {
-        let text = match path {
-            None => String::new(),
-            Some(path) => fs::read_to_string(path).map_err(|err| {
-                let mut problems = Problems::default();
-                // The kind alone: a file that is no UTF-8 would be quoted otherwise.
-                let rule = format!("can't be read: {}", err.kind());
-                problems.check(false, "the settings file", path.display(), &rule);
-                problems
-            })?,
-        };
+        let text = frame::text(path)?;
         let draft =
             Self { table: text.parse().ok(), text, target: target.map(str::to_owned), for_eyes };
         if draft.declares_queues() && draft.target.is_some() {
@@ -106,7 +96,12 @@ impl Draft {
             let queues = Table::from_iter([("default".to_owned(), Value::from(queue))]);
             table.insert("queues".to_owned(), Value::from(queues));
         }
-        Settings::load(&table.to_string(), environment)
+        Settings::load(&table.to_string(), environment).map_err(|mut problems| {
+            if self.target.is_some() {
+                problems.rename("queues.default.target", "--target");
+            }
+            problems
+        })
     }
 
     /// Whether the file says anything about queues.
@@ -126,6 +121,7 @@ fn under(table: &mut Table, section: &str, field: &str, value: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::path::PathBuf;
 
     use super::*;
@@ -204,7 +200,7 @@ mod tests {
         assert!(faults("redis = 3\n").to_string().contains("redis must be a section"));
         assert!(faults("queues = 3\n").to_string().contains("queues must be sections"));
         let bad = draft("", Some("gateway:8000")).unwrap().check(&nothing()).unwrap_err();
-        assert!(bad.to_string().contains("queues.default.target"), "{bad}");
+        assert!(bad.to_string().starts_with("--target must be a base URL"), "{bad}");
         let missing = PathBuf::from("no-such-folder/holdfast.toml");
         let told = Draft::read(Some(&missing), None, false).err().unwrap().to_string();
         assert!(told.contains("no-such-folder/holdfast.toml can't be read"), "{told}");
