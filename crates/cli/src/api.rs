@@ -20,7 +20,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::args::ApiArgs;
+use crate::args::{ApiArgs, OPERATOR, SERVER};
 use crate::call::Call;
 use crate::failure::Failure;
 use crate::reply::Reply;
@@ -39,12 +39,14 @@ const UNTOLD_LENGTH: u32 = 1 << 20;
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum NoAnswer {
     /// Nobody was reached.
-    #[error("can't connect to {server}: {why}")]
+    #[error("can't connect to {server}: {why}; {hint}")]
     Connect {
         /// Who.
         server: String,
         /// What the system says.
         why: String,
+        /// How to go elsewhere.
+        hint: &'static str,
     },
     /// The connection ended before the answer did.
     #[error("{server} broke off before its answer was whole")]
@@ -70,10 +72,47 @@ pub(crate) enum Came {
     Lines(Bytes, NoAnswer),
 }
 
+/// The flags that give an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flag {
+    /// That of the API.
+    Server,
+    /// That of the operators' listener.
+    Operator,
+}
+
+impl Flag {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Server => "--server",
+            Self::Operator => "--operator",
+        }
+    }
+
+    fn example(self) -> &'static str {
+        match self {
+            Self::Server => SERVER,
+            Self::Operator => OPERATOR,
+        }
+    }
+
+    /// How to go elsewhere, where nobody is.
+    fn elsewhere(self) -> &'static str {
+        match self {
+            Self::Server => "--server names another API",
+            Self::Operator => {
+                "--operator names another operators' listener, --redis or --config go straight to Redis"
+            }
+        }
+    }
+}
+
 /// The API behind an address. Connections are kept.
 pub(crate) struct Api {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     server: String,
+    /// Which flag gave the address.
+    flag: Flag,
     authorization: Option<HeaderValue>,
     memory: Arc<Semaphore>,
 }
@@ -81,11 +120,11 @@ pub(crate) struct Api {
 impl Api {
     /// The API that the command line names.
     pub(crate) fn open(args: &ApiArgs) -> Result<Self, Failure> {
-        Self::at(("--server", &args.server.0), args.key_file.as_deref())
+        Self::at((Flag::Server, &args.server.0), args.key_file.as_deref())
     }
 
     /// The one behind an address, which a flag of that name gave.
-    pub(crate) fn at((flag, url): (&str, &str), key_file: Option<&Path>) -> Result<Self, Failure> {
+    pub(crate) fn at((flag, url): (Flag, &str), key_file: Option<&Path>) -> Result<Self, Failure> {
         let server = address(flag, url)?;
         let authorization = match key_file {
             Some(path) => Some(bearer(&SecretFile::new(path))),
@@ -100,7 +139,7 @@ impl Api {
         let client =
             Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
         let memory = Arc::new(Semaphore::new(ANSWERS_AT_ONCE as usize));
-        Ok(Self { client, server, authorization: authorization.transpose()?, memory })
+        Ok(Self { client, server, flag, authorization: authorization.transpose()?, memory })
     }
 
     /// Sends a call once and reads its answer.
@@ -159,7 +198,8 @@ impl Api {
             if !err.is_connect() {
                 return self.cut();
             }
-            NoAnswer::Connect { server: self.server.clone(), why: reason(&err) }
+            let (server, hint) = (self.server.clone(), self.flag.elsewhere());
+            NoAnswer::Connect { server, why: reason(&err), hint }
         })
     }
 
@@ -209,10 +249,11 @@ fn reason(err: &(dyn Error + 'static)) -> String {
 }
 
 /// Checks an address without repeating it: a password may stand in it.
-fn address(flag: &str, text: &str) -> Result<String, Failure> {
-    let wrong = |rule: &str| Err(Failure::Usage(format!("holdfastctl: {flag} {rule}")));
+fn address(flag: Flag, text: &str) -> Result<String, Failure> {
+    let wrong = |rule: &str| Err(Failure::Usage(format!("holdfastctl: {} {rule}", flag.name())));
+    let no_address = || wrong(&format!("must be an address like {}", flag.example()));
     let Ok(uri) = text.parse::<Uri>() else {
-        return wrong("must be an address like http://127.0.0.1:8080");
+        return no_address();
     };
     match (uri.scheme_str(), uri.authority()) {
         (Some("http" | "https"), Some(authority)) if authority.as_str().contains('@') => {
@@ -221,7 +262,7 @@ fn address(flag: &str, text: &str) -> Result<String, Failure> {
         (Some(scheme @ ("http" | "https")), Some(authority)) if uri.query().is_none() => {
             Ok(format!("{scheme}://{authority}{}", uri.path().trim_end_matches('/')))
         }
-        _ => wrong("must be an address like http://127.0.0.1:8080"),
+        _ => no_address(),
     }
 }
 
@@ -248,7 +289,7 @@ mod tests {
 
     #[test]
     fn an_address_is_http_and_holds_nothing_secret() {
-        let address = |text| super::address("--server", text);
+        let address = |text| super::address(Flag::Server, text);
         assert_eq!(address("http://h:1").unwrap(), "http://h:1");
         assert_eq!(address("http://h:1/base/").unwrap(), "http://h:1/base");
         assert_eq!(address("https://h").unwrap(), "https://h");
@@ -264,6 +305,11 @@ mod tests {
             let said = failure.to_string();
             assert!(said.contains(told) && !said.contains("S3CRET"), "{text}: {said}");
         }
+        let said = super::address(Flag::Operator, "127.0.0.1:8081").unwrap_err().to_string();
+        assert!(
+            said.contains("--operator must be an address like http://127.0.0.1:8081"),
+            "{said}"
+        );
     }
 
     #[test]

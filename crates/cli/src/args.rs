@@ -102,11 +102,14 @@ pub(crate) enum Form {
     Json,
 }
 
+/// Where the API is by default.
+pub(crate) const SERVER: &str = "http://127.0.0.1:8080";
+
 /// Where the API is.
 #[derive(Debug, Flags)]
 pub(crate) struct ApiArgs {
     /// The API's address. For https the system's certificates are trusted, or those that SSL_CERT_FILE names.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    #[arg(long, value_name = "URL", default_value = SERVER)]
     pub(crate) server: Hidden,
     /// A file that holds the caller's key and nothing else. Without it, HOLDFAST_KEY in the environment is the key.
     #[arg(long, value_name = "PATH")]

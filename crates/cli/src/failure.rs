@@ -2,7 +2,7 @@
 
 use std::io;
 
-use holdfast_runtime::Problems;
+use holdfast_runtime::{Problems, unread};
 
 use crate::api::NoAnswer;
 use crate::escape;
@@ -36,7 +36,7 @@ pub(crate) enum Failure {
         kind: io::ErrorKind,
     },
     /// Input is not there.
-    #[error("can't read {place}: {kind}")]
+    #[error("can't read {place}: {}", unread::in_words(*.kind))]
     Read {
         /// Where.
         place: String,

@@ -7,7 +7,7 @@
 //!    writes to the terminal; `escape` makes foreign text harmless there.
 //! 3. Over HTTP, by `call`, `api` and `caller`: `one` (submit one body), `requests` (get, result, cancel), `ls`, and `file`, which
 //!    submits a file of OpenAI batch lines.
-//! 4. Operators' calls, by `ops`, over HTTP or straight at Redis (`store`): `single` (why, retry-now), `queues`, `leases`,
+//! 4. Operators' calls, by `ops`, over HTTP or straight at Redis (`store`): `single` (why, retry-now; `suggestion`), `queues`, `leases`,
 //!    `dead`, `workers`. What they mean is the core's.
 //! 5. `doctor` looks whether Redis is well.
 //! 6. By neither: `keys`, `scripts`, `check`. [`foreign`] has the readers of files and answers, alone.
@@ -39,6 +39,7 @@ mod requests;
 mod scripts;
 mod single;
 mod store;
+mod suggestion;
 mod table;
 mod time;
 mod tls;

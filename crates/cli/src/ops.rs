@@ -10,7 +10,7 @@ use holdfast_core::operate::{
 };
 use holdfast_core::script::Override;
 
-use crate::api::Api;
+use crate::api::{Api, Flag};
 use crate::args::OpsArgs;
 use crate::failure::Failure;
 use crate::store::Store;
@@ -42,7 +42,7 @@ impl Ops {
             let (store, who) = (Store::open(&args.redis)?, args.who.clone());
             return Ok(Self::Direct(Direct { store, who }));
         }
-        let api = Api::at(("--operator", &args.operator.0), args.key_file.as_deref())?;
+        let api = Api::at((Flag::Operator, &args.operator.0), args.key_file.as_deref())?;
         Ok(Self::Http(Box::new(Http(api))))
     }
 

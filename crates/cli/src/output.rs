@@ -1,23 +1,27 @@
 //! Standard output: one writer, so that no write can fail unseen.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 
 use serde::Serialize;
 
 use crate::failure::Failure;
 
 /// Standard output.
-pub(crate) struct Output(BufWriter<Box<dyn Write + Send>>);
+pub(crate) struct Output {
+    place: BufWriter<Box<dyn Write + Send>>,
+    /// Whether a person reads it.
+    for_eyes: bool,
+}
 
 impl Output {
     /// The process's own.
     pub(crate) fn stdout() -> Self {
-        Self::to(io::stdout())
+        Self { for_eyes: io::stdout().is_terminal(), ..Self::to(io::stdout()) }
     }
 
     /// Another place, for tests.
     pub(crate) fn to(place: impl Write + Send + 'static) -> Self {
-        Self(BufWriter::new(Box::new(place)))
+        Self { place: BufWriter::new(Box::new(place)), for_eyes: false }
     }
 
     /// Prints a text of our own, as it is.
@@ -27,12 +31,21 @@ impl Output {
 
     /// Prints bytes as they are.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.0.write_all(bytes).map_err(failed)
+        self.place.write_all(bytes).map_err(failed)
+    }
+
+    /// Prints a body as it is. On a terminal it ends its line, so that what is told next to it begins one of its own.
+    pub(crate) fn body(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.bytes(bytes)?;
+        if self.for_eyes && !bytes.is_empty() && !bytes.ends_with(b"\n") {
+            self.text("\n")?;
+        }
+        Ok(())
     }
 
     /// Prints a value as JSON for people and programs, with a line end behind it.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
-        let written = serde_json::to_writer_pretty(&mut self.0, value);
+        let written = serde_json::to_writer_pretty(&mut self.place, value);
         written.map_err(|err| failed(err.into()))?;
         self.text("\n")
     }
@@ -45,7 +58,7 @@ impl Output {
 
     /// Hands over what is held back; called once more at the very end.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
-        self.0.flush().map_err(failed)
+        self.place.flush().map_err(failed)
     }
 }
 
@@ -55,6 +68,8 @@ fn failed(err: io::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
 
     /// Fails each write in one way.
@@ -83,6 +98,37 @@ mod tests {
             (full.code(), full.to_string().as_str()),
             (1, "can't write to standard output: no storage space")
         );
+    }
+
+    /// Keeps what is written.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_body_ends_its_line_on_a_terminal_and_is_left_as_it_is_elsewhere() {
+        for (for_eyes, body, printed) in [
+            (true, "{}", "{}\n"),
+            (true, "{}\n", "{}\n"),
+            (true, "", ""),
+            (false, "{}", "{}"),
+            (false, "", ""),
+        ] {
+            let kept = Kept::default();
+            let mut output = Output { for_eyes, ..Output::to(kept.clone()) };
+            output.body(body.as_bytes()).unwrap();
+            output.finish().unwrap();
+            assert_eq!(*kept.0.lock().unwrap(), printed.as_bytes(), "{body:?}");
+        }
     }
 
     #[test]

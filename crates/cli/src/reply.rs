@@ -33,17 +33,29 @@ pub(crate) struct Refusal {
     pub(crate) detail: String,
     /// The generation that is kept, where the problem is about one.
     pub(crate) generation: Option<String>,
+    /// The version that counts, where the problem is about an operator's word.
+    pub(crate) version: Option<u64>,
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}): {}", self.code, self.status, self.detail)?;
-        // The API knows the header, and not how this tool fills it.
-        if self.status == StatusCode::UNAUTHORIZED { f.write_str(WHICH_KEY) } else { Ok(()) }
+        if let Some(version) = self.version {
+            write!(f, "; the version that counts is {version}")?;
+        }
+        // The API knows the header, and not how this tool fills it; it knows its paths, and not who else has some.
+        match self.code.as_str() {
+            _ if self.status == StatusCode::UNAUTHORIZED => f.write_str(WHICH_KEY),
+            "not-found" => f.write_str(WHICH_LISTENER),
+            _ => Ok(()),
+        }
     }
 }
 
 const WHICH_KEY: &str = "; the key is that of --key-file, or HOLDFAST_KEY without it";
+
+const WHICH_LISTENER: &str = "; is --server the API's listener (producer.listen), and --operator the \
+    operators' (producer.operator_listen)?";
 
 /// What is read of a problem body (RFC 9457).
 #[derive(Deserialize)]
@@ -52,6 +64,7 @@ struct Problem {
     #[serde(default)]
     detail: String,
     generation: Option<String>,
+    version: Option<u64>,
 }
 
 impl Reply {
@@ -99,10 +112,12 @@ impl Reply {
                 code: "not-holdfast".to_owned(),
                 detail: "an answer that Holdfast does not give: is --server its API?".to_owned(),
                 generation: None,
+                version: None,
             };
         };
         let code = problem.r#type.rsplit('/').next().unwrap_or_default().to_owned();
-        Refusal { status, code, detail: problem.detail, generation: problem.generation }
+        let Problem { detail, generation, version, .. } = problem;
+        Refusal { status, code, detail, generation, version }
     }
 }
 
@@ -131,6 +146,20 @@ pub(crate) mod tests {
         let refusal = reply(422, &[], body).refusal();
         assert_eq!(refusal.to_string(), "id-reused (422): d");
         assert_eq!(refusal.generation.as_deref(), Some("ab"));
+    }
+
+    #[test]
+    fn whose_word_was_overtaken_is_told_the_version_that_counts() {
+        let body = br#"{"type":"/problems/overtaken","status":409,"detail":"d","version":7}"#;
+        let told = reply(409, &[], body).refusal().to_string();
+        assert_eq!(told, "overtaken (409): d; the version that counts is 7");
+    }
+
+    #[test]
+    fn who_asks_the_wrong_listener_is_told_which_there_are() {
+        let body = br#"{"type":"/problems/not-found","status":404,"detail":"no route"}"#;
+        let told = reply(404, &[], body).refusal().to_string();
+        assert!(told.contains("producer.listen") && told.contains("operator_listen"), "{told}");
     }
 
     #[test]

@@ -104,7 +104,7 @@ pub(crate) fn print(
                 .map_err(|_| Failure::Nonsense("a result that can't be written as JSON"))?;
             output.json_line(&line)?;
         }
-        Form::Table => output.bytes(ended.body())?,
+        Form::Table => output.body(ended.body())?,
     }
     output.finish()?;
     Notes::plain().say(ended.told());

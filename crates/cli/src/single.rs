@@ -7,11 +7,13 @@ use crate::args::{Form, OneArgs, RetryArgs};
 use crate::failure::Failure;
 use crate::ops::Ops;
 use crate::output::Output;
+use crate::suggestion;
 use crate::table::facts;
 
 /// Says where a request is and why, and what would help.
 pub(crate) async fn why(one: &OneArgs, output: &mut Output) -> Result<(), Failure> {
-    let told = Ops::open(&one.ops)?.why(&one.queue, &identity(one)?).await?;
+    let mut told = Ops::open(&one.ops)?.why(&one.queue, &identity(one)?).await?;
+    told.suggestion = suggestion::reaching(&told.suggestion, &one.ops);
     match one.ops.output {
         Form::Json => output.json(&told),
         Form::Table => output.text(&facts(told_pairs(&told))),

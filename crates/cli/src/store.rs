@@ -9,7 +9,7 @@ use holdfast_core::{Redis, StoreError};
 use holdfast_runtime::settings::RedisSettings;
 use holdfast_runtime::{Environment, Settings, frame};
 
-use crate::args::RedisArgs;
+use crate::args::{Hidden, RedisArgs};
 use crate::failure::Failure;
 
 /// Redis, and how it may be called in front of people.
@@ -56,9 +56,12 @@ impl Store {
     /// An answer, or why there is none: without Redis' own words, which may quote what was sent.
     pub(crate) fn told<T>(&self, answer: Result<T, StoreError>) -> Result<T, Failure> {
         answer.map_err(|err| {
-            let hint = match err {
-                StoreError::Unanswered { .. } => "; is it up, and are user and password right?",
-                _ => "",
+            let hint = match (&err, self.redis.why_lost()) {
+                (StoreError::Unanswered { .. }, Some(why)) => format!("; {why}"),
+                (StoreError::Unanswered { .. }, None) => {
+                    "; is it up, and are user and password right?".to_owned()
+                }
+                _ => String::new(),
             };
             Failure::Store { place: self.place.clone(), fault: format!("{err}{hint}") }
         })
@@ -80,13 +83,22 @@ fn unregistered(name: &QueueName, there: &[Queue]) -> Failure {
     Failure::Unknown(format!("no queue {name} is registered; {there}"))
 }
 
+/// An address as it may be shown: without its passwords.
+pub(crate) fn shown(url: &Hidden) -> Option<String> {
+    let args = RedisArgs { redis: Some(url.clone()), config: None };
+    settings(&args, &Environment::default()).ok().map(|settings| settings.url.to_string())
+}
+
 /// The address goes through the settings' own check, which never repeats it. Where the command line says nothing, the
 /// environment says it, as to every role.
 fn settings(args: &RedisArgs, environment: &Environment) -> Result<RedisSettings, Failure> {
     if let Some(url) = &args.redis {
         let text = format!("[redis]\nurl = {}\n", toml_text(&url.0));
         let settings = Settings::load(&text, &Environment::default());
-        return settings.map(|settings| settings.redis).map_err(Failure::Settings);
+        return settings.map(|settings| settings.redis).map_err(|mut problems| {
+            problems.rename("redis.url", "--redis");
+            Failure::Settings(problems)
+        });
     }
     let path = args.config.as_deref().or_else(|| environment.config().map(Path::new));
     let settings = frame::load(path, environment).map_err(Failure::Settings)?;
@@ -107,7 +119,6 @@ fn toml_text(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Hidden;
 
     fn by_url(url: &str) -> Result<RedisSettings, Failure> {
         let args = RedisArgs { redis: Some(Hidden(url.to_owned())), config: None };
@@ -149,7 +160,7 @@ mod tests {
     fn what_is_no_address_is_not_repeated() {
         for url in ["S3CRET", "redis://ad:S3CRET@h:port", "http://S3CRET", "\"\n\u{7f}S3CRET\\"] {
             let told = by_url(url).unwrap_err().to_string();
-            assert!(told.contains("redis.url") && !told.contains("S3CRET"), "{told}");
+            assert!(told.contains("--redis must") && !told.contains("S3CRET"), "{told}");
         }
     }
 

@@ -244,5 +244,5 @@ async fn a_file_without_requests_and_what_is_no_file_are_refused() {
     let ran = api(&fleet, &["submit", "--file", arg(folder.path())]).await.exited(1);
     assert!(ran.stderr.contains("must be a file"), "{}", ran.stderr);
     let missing = api(&fleet, &["submit", "--file", &format!("{}x", arg(&path))]).await.exited(1);
-    assert!(missing.stderr.contains("entity not found"), "{}", missing.stderr);
+    assert!(missing.stderr.contains("no such file"), "{}", missing.stderr);
 }

@@ -48,7 +48,8 @@ async fn a_queue_is_paused_and_limited_and_why_says_so() {
     assert!(paused.stderr.contains(audit), "{}", paused.stderr);
     let why = at(&fleet, &["why", "a", "--queue", "q"]).await.exited(0);
     assert!(why.text().contains("Queue q is paused by an operator"), "{}", why.text());
-    assert!(why.text().contains("holdfastctl queue resume q"), "{}", why.text());
+    let resume = format!("holdfastctl queue resume --redis {} q.", fleet.redis.url());
+    assert!(why.text().contains(&resume), "{}", why.text());
 
     let late = at(&fleet, &["queue", "pause", "q", "--version", "0"]).await.exited(1);
     assert!(late.stderr.contains("the override has version 1 now"), "{}", late.stderr);

@@ -164,3 +164,23 @@ async fn redis_is_found_by_a_settings_file_too() {
     let status = api(&fleet, &["submit", super::arg(path.path())]).await;
     assert_eq!(status.code, Some(1), "settings are no JSON");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_get_through_to_redis_is_told_where_and_why() {
+    let redis = RedisServer::with(|options| {
+        options.args = ["--requirepass", "S3CRET"].map(str::to_owned).to_vec();
+    });
+    let redis = redis.await;
+    let place = redis.url().strip_prefix("redis://").expect("an address").to_owned();
+    let closed = format!("127.0.0.1:{}", holdfast_testkit::free_port());
+    for (url, place, why) in [
+        (format!("redis://{closed}"), &closed, "connection refused"),
+        (format!("redis://:wrong-S3CRET@{place}"), &place, "user or password refused"),
+        (format!("redis://{place}"), &place, "user or password refused"),
+        (format!("redis://:S3CRET@{place}/99"), &place, "no such database"),
+    ] {
+        let ran = ctl(&["queue", "ls", "--redis", &url]).await.exited(1);
+        assert!(ran.stderr.contains(place.as_str()) && ran.stderr.contains(why), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("S3CRET"), "{}", ran.stderr);
+    }
+}

@@ -182,7 +182,17 @@ async fn check_tells_every_fault_with_64_and_prints_what_can_be_read_again() {
     std::fs::write(&again, shown.text()).expect("a file");
     assert_eq!(ctl(&["check", "--config", arg(&again)]).await.exited(0).text(), shown.text());
     let missing = ctl(&["check", "--config", "nowhere.toml"]).await.exited(64);
-    assert!(missing.stderr.contains("can't be read"), "{}", missing.stderr);
+    let whole = std::path::absolute("nowhere.toml").expect("a path");
+    let told = format!("{} can't be read: no such file", whole.display());
+    assert!(missing.stderr.contains(&told), "{}", missing.stderr);
+    let doubled = folder.path().join("doubled.toml");
+    std::fs::write(&doubled, "[queues.q]\ntarget = \"http://h/v1\"\n").expect("a file");
+    let doubled = ctl(&["check", "--config", arg(&doubled)]).await.exited(0);
+    assert!(
+        doubled.stderr.contains("http://h/v1/v1/chat/completions is called"),
+        "{}",
+        doubled.stderr
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -55,14 +55,17 @@ impl RedisArgs {
     }
 }
 
+/// Where the operators' listener is by default.
+pub(crate) const OPERATOR: &str = "http://127.0.0.1:8081";
+
 /// Where an operator's call goes, who makes it, and how its answer is printed.
 #[derive(Debug, Flags)]
 pub(crate) struct OpsArgs {
-    /// The operators' listener of a producer; http only.
+    /// The operators' listener of a producer. For https the system's certificates are trusted, or those that SSL_CERT_FILE names.
     #[arg(
         long,
         value_name = "URL",
-        default_value = "http://127.0.0.1:8081",
+        default_value = OPERATOR,
         conflicts_with = "where"
     )]
     pub(crate) operator: Hidden,
