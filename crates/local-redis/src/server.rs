@@ -3,14 +3,13 @@
 mod folder;
 mod options;
 
-use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use self::folder::Folder;
+use self::folder::{Folder, Lock};
 pub use self::options::{AppendFsync, Options};
 use crate::port::free_port;
 use crate::resp::{Link, Value};
@@ -97,7 +96,7 @@ pub struct PrivateServer {
     port: u16,
     process: Tied,
     /// Held as long as the folder is ours.
-    _lock: File,
+    _lock: Lock,
 }
 
 /// What one try to start a server led to.

@@ -20,6 +20,20 @@ const END_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Folder(PathBuf);
 
+/// Held as long as a folder is ours.
+///
+/// It is given back by word, not only closed: a child of another thread that is just being started has a copy of it for a
+/// moment, which would keep the folder taken.
+#[derive(Debug)]
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Where that fails, the end of the last copy gives it back.
+        self.0.unlock().unwrap_or_default();
+    }
+}
+
 impl Folder {
     /// Takes the folder; a new one is for its owner's eyes only, since it holds requests.
     pub(super) fn open(path: &Path) -> Result<Self, StartError> {
@@ -48,7 +62,7 @@ impl Folder {
     }
 
     /// Makes the folder ours until the file is closed, and writes down who we are.
-    pub(super) fn lock(&self) -> Result<File, StartError> {
+    pub(super) fn lock(&self) -> Result<Lock, StartError> {
         let path = self.0.join("owner");
         let failed = || StartError::io(format!("can't lock {}", path.display()));
         let lock = File::options().create(true).read(true).write(true).truncate(false).open(&path);
@@ -62,7 +76,7 @@ impl Folder {
             Err(TryLockError::Error(err)) => return Err(failed()(err)),
         }
         fs::write(&path, std::process::id().to_string()).map_err(failed())?;
-        Ok(lock)
+        Ok(Lock(lock))
     }
 
     fn pid_file(&self) -> PathBuf {
