@@ -84,14 +84,14 @@ fn counted(state: &State) -> Result<(), String> {
     for (handle, _) in state.homes.iter().filter(|(_, spot)| !spot.home.is_end()) {
         lanes.entry(names::lane(handle.id)).or_default().requests += 1;
     }
-    let kept = |from: &Map<&'static str, Held>| -> BTreeMap<&str, (i64, i64)> {
-        let counts = from.iter().map(|(lane, held)| (*lane, (held.requests, held.bytes)));
-        counts.filter(|(_, counts)| *counts != (0, 0)).collect()
-    };
+    fn kept(from: &Map<&'static str, Held>) -> impl Iterator<Item = (&'static str, i64, i64)> {
+        let counts = from.iter().map(|(lane, held)| (*lane, held.requests, held.bytes));
+        counts.filter(|(_, requests, bytes)| (*requests, *bytes) != (0, 0))
+    }
     if state.meta.bytes.unwrap_or(0) != all {
         return Err(format!("bytes held: {all}, counted: {:?}", state.meta.bytes));
     }
-    if kept(&state.lanes) != kept(&lanes) {
+    if !kept(&state.lanes).eq(kept(&lanes)) {
         return Err(format!("lanes hold {lanes:?}, counted: {:?}", state.lanes));
     }
     Ok(())

@@ -15,6 +15,10 @@ pub enum Rule {
     RepeatOfHeld,
     /// A suspect is leased only while no other is.
     SuspectsAlone,
+    /// A suspect is leased only to a caller that holds none elsewhere.
+    SuspectElsewhere,
+    /// A claim ends what is late only under a clock that its caller trusts.
+    TrustedClock,
     /// Claims take the earliest deadline first.
     Order,
     /// A lease is renewed by its owner only.

@@ -1,6 +1,6 @@
 //! Which steps there are from a world.
 
-use holdfast_model::state::{Body, Generation, Home, Outcome, Word};
+use holdfast_model::state::{Body, Generation, Home, Id, Outcome, Word};
 
 use crate::{
     step::{
@@ -24,7 +24,7 @@ impl World {
         if bounds.leaps && self.leap.is_none() {
             steps.extend([Step::Clock(Leap::Back), Step::Clock(Leap::Forward)]);
         }
-        if bounds.forgets && !self.forgot {
+        if bounds.forgets && !self.forgot && self.faults != Some(0) {
             steps.push(if self.disk.is_some() { Step::Forget } else { Step::Sync });
         }
         steps
@@ -50,14 +50,22 @@ impl World {
     }
 
     fn steps_of_callers(&self, bounds: &Bounds, steps: &mut Vec<Step>) {
-        let more = self.generations < bounds.generations * u32::from(bounds.ids);
+        let more = |id: Id| {
+            let fates = self.ledger.fates.iter().filter(|(_, fate)| fate.handle.id == id);
+            let named = self
+                .posts
+                .iter()
+                .filter(|post| post.id == id && !self.ledger.fates.contains_key(&post.generation));
+            let all = bounds.generations * u32::from(bounds.ids);
+            self.generations < all && fates.count() + named.count() < bounds.generations as usize
+        };
         let used = |number: u8| {
             let fates = self.ledger.fates.iter().map(|(_, fate)| fate.handle.id);
             fates.chain(self.posts.iter().map(|post| post.id)).any(|it| it == id(number))
         };
         // Ids are alike: the first that is used is the first.
         for number in (0..bounds.ids).filter(|number| *number == 0 || used(number - 1)) {
-            if more {
+            if more(id(number)) {
                 steps.push(Step::Submit(number, Body(0)));
                 steps.extend(bounds.other_bytes.then_some(Step::Submit(number, Body(4))));
             }
@@ -77,7 +85,7 @@ impl World {
             return;
         }
         let new = Generation(self.generations + 1);
-        for (_, fate) in self.ledger.fates.iter().filter(|_| more) {
+        for (_, fate) in self.ledger.fates.iter().filter(|(_, fate)| more(fate.handle.id)) {
             // Also where another operator was faster.
             if fate.record.is_some_and(|(outcome, _)| outcome >= Outcome::GaveUp) {
                 steps.push(Step::Wish(Wish::Redrive(fate.handle, new)));
@@ -100,6 +108,8 @@ impl World {
         for (number, hand) in worker.hands.iter().enumerate() {
             let words = match hand.word {
                 Some(word) => vec![word],
+                // All that it says is the same.
+                None if self.is_dead(hand) => vec![Word::Ack],
                 None if hand.attempts >= bounds.attempts => {
                     vec![Word::Ack, Word::Bury, Word::Release]
                 }
@@ -114,7 +124,10 @@ impl World {
             return;
         }
         if bounds.late && worker.call > 0 {
-            steps.extend([worker.call, worker.call - 1].map(|call| Step::LateClaim(at, call)));
+            let row = self.shard.sessions.get(&worker.session).map(|row| row.call);
+            let forgotten = row.filter(|call| *call < worker.call);
+            let calls = [worker.call, worker.call - 1].into_iter().chain(forgotten);
+            steps.extend(calls.map(|call| Step::LateClaim(at, call)));
         }
         if bounds.crashes && (worker.asking || !worker.hands.is_empty()) {
             steps.push(Step::Crash(at));

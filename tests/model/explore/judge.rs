@@ -8,7 +8,7 @@ use holdfast_model::{
 };
 
 use crate::{
-    step::leases,
+    step::{leases, settle},
     world::{Fate, LEASE, Leap, NOW, UNIT, World, answer},
 };
 
@@ -57,17 +57,21 @@ impl World {
         let reply = self.shard.step(&call, NOW);
         let found = self.judge(&before, &call, &reply).err();
         let followed = self.follow(&call, &reply).err();
-        self.wrong = self.wrong.or(found).or(followed).or_else(|| self.repeats(&call).err());
+        let again = self.repeats(&before, &call).err();
+        self.wrong = self.wrong.or(found).or(followed).or(again);
         reply
     }
 
     /// The same call a second time changes nothing.
-    fn repeats(&self, call: &Call) -> Result<(), &'static str> {
+    fn repeats(&self, before: &State, call: &Call) -> Result<(), &'static str> {
         let batch = matches!(call, Call::Reclaim { .. } | Call::Promote { .. });
+        if batch || *before == self.shard {
+            return Ok(());
+        }
         let mut again = self.shard.clone();
         again.step(call, NOW);
         again.bell = self.shard.bell;
-        holds(batch || again == self.shard, REPEATABLE)
+        holds(again == self.shard, REPEATABLE)
     }
 
     fn judge(&mut self, before: &State, call: &Call, reply: &Reply) -> Result<(), &'static str> {
@@ -86,12 +90,15 @@ impl World {
                 Ok(())
             }
             Call::Claim(claim) => {
+                holds(claim.may_end(NOW) || reply.ended.is_empty(), CLOCK)?;
                 let row = before.sessions.get(&claim.fence.session);
                 let again = row.is_some_and(|row| row.call == claim.fence.call);
                 let mut held = leases(reply).map(|(handle, ..)| before.holds(claim.fence, handle));
                 if again {
                     return holds(held.all(|held| held), FENCED);
                 }
+                let alone = claim.may_suspect || !leases(reply).any(|(_, _, suspect, _)| suspect);
+                holds(alone, SUSPECTS)?;
                 self.claimed_in_order(reply, claim.free)
             }
             Call::Renew { leases, .. } => {
@@ -149,6 +156,14 @@ impl World {
     fn settled(&mut self, before: &State, row: &Settle, reply: &Reply) -> Result<(), &'static str> {
         let held = before.holds(row.fence, row.handle);
         holds(held || *before == self.shard, FENCED)?;
+        if !held {
+            // However it would be settled.
+            for word in [Word::Ack, Word::Retry, Word::Release, Word::Bury] {
+                let mut shard = before.clone();
+                shard.step(&Call::Settle(vec![settle(row.fence, row.handle, word)]), NOW);
+                holds(shard == *before, FENCED)?;
+            }
+        }
         let mut last = None;
         self.fate(row.handle, |fate| last = fate.settler);
         let there = matches!(before.ticket(row.handle), Named::This(_));

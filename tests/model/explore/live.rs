@@ -80,7 +80,7 @@ impl Schedule {
     /// What distinguishes a shard to the schedule.
     fn key(&self, shard: &mut State) -> u64 {
         shard.sessions.clear();
-        plain(shard, self.life, true);
+        plain(shard, self.life, NOW, true);
         let mut hasher = DefaultHasher::new();
         shard.hash(&mut hasher);
         hasher.finish()

@@ -4,7 +4,7 @@
 //!
 //! 1. [`world`]: what is around a shard. [`step`]: what can happen. [`choices`]: when.
 //! 2. [`judge`]: the invariants, each by its name. [`live`]: that everything ends.
-//! 3. [`order`]: worlds that are alike. [`search`]: all of them.
+//! 3. [`order`], [`alike`]: worlds that are one. [`sound`]: that this loses nothing. [`search`]: all of them.
 //! 4. [`family`]: what is explored. [`taken_out`]: what each rule is for. [`attacks`]: sequences, one by one.
 //!
 //! `docs/proof.md` says what this covers. `HOLDFAST_MODEL=full` explores the whole family.
@@ -15,6 +15,7 @@
     reason = "a test says what is wrong by panicking"
 )]
 
+mod alike;
 mod attacks;
 mod choices;
 mod family;
@@ -22,6 +23,7 @@ mod judge;
 mod live;
 mod order;
 mod search;
+mod sound;
 mod step;
 mod taken_out;
 mod world;

@@ -1,8 +1,8 @@
 //! The search: every world that can be reached within the bounds, shortest ways first.
 
-use std::{sync::Arc, thread, time::Instant};
+use std::{sync::Arc, time::Instant};
 
-use holdfast_model::{rules::Rules, state::Paper};
+use holdfast_model::state::Paper;
 use stateright::{Checker as _, HasDiscoveries, Model, Property};
 
 use crate::{
@@ -49,12 +49,14 @@ impl Model for Search {
     }
 
     fn next_state(&self, world: &World, step: Step) -> Option<World> {
-        let mut world = world.clone();
-        if !world.take(&step, &self.bounds) {
+        let mut next = world.clone();
+        if !next.take(&step, &self.bounds) {
             return None;
         }
-        world.wrong = world.wrong.or_else(|| world.judge_state(self.bounds.damaged).err());
-        Some(world.in_order(self.bounds.life))
+        next.wrong = next.wrong.or_else(|| next.judge_state(self.bounds.damaged).err());
+        let next = next.in_order(&self.bounds);
+        // What leads nowhere is no step.
+        (next != *world).then_some(next)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
@@ -102,13 +104,10 @@ pub(crate) fn search_nearest(bounds: Bounds, begin: &World, live: bool) -> Found
 
 fn search_to(bounds: Bounds, begin: World, live: bool, depth: Option<usize>) -> Found {
     let schedule = live.then(|| Arc::new(Schedule::new(bounds.reclaims, bounds.life)));
-    // One alone finds the shortest way.
-    let alone = bounds.rules != Rules::ALL;
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(2);
-    let threads = if alone { 1 } else { threads };
     let began = Instant::now();
     let model = Search { bounds, begin, schedule: schedule.clone() };
-    let checker = model.checker().threads(threads).finish_when(HasDiscoveries::AnyFailures);
+    // One thread alone finds the shortest ways, and keeps no long ones in memory.
+    let checker = model.checker().threads(1).finish_when(HasDiscoveries::AnyFailures);
     let checker = match depth {
         Some(depth) => checker.target_max_depth(depth),
         None => checker,

@@ -58,6 +58,8 @@ pub(crate) struct Bounds {
     pub(crate) reclaimed: usize,
     /// Whether there is a reclaimer in the fair schedule.
     pub(crate) reclaims: bool,
+    /// Whether the run begins with two suspects.
+    pub(crate) suspects: bool,
     /// Whether a ticket was lost before the run began.
     pub(crate) damaged: bool,
     pub(crate) rules: Rules,
@@ -132,7 +134,7 @@ pub(crate) enum Leap {
 }
 
 /// What an operator asks for, as often as it likes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Wish {
     /// A dead one under this new generation.
     Redrive(Handle, Generation),

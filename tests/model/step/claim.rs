@@ -60,7 +60,7 @@ impl State {
     fn claim_anew(&mut self, claim: &Claim, now: Ms, reply: &mut Reply) -> bool {
         let (due, _) = self.promote_due(PROMOTED, now);
         let mut late = Late::default();
-        if claim.may_end(now) {
+        if claim.may_end(now) || !self.keeps(Rule::TrustedClock) {
             late = self.end_late(ENDED, now, reply);
         }
         let out = self.leases().len();
@@ -152,7 +152,8 @@ impl State {
         }
         let mut candidates: Vec<_> = pending.into_iter().take(room).collect();
         let alone = self.keeps(Rule::SuspectsAlone);
-        if room > 0 && claim.may_suspect && !(alone && self.suspect_is_out()) {
+        let may_suspect = claim.may_suspect || !self.keeps(Rule::SuspectElsewhere);
+        if room > 0 && may_suspect && !(alone && self.suspect_is_out()) {
             candidates.extend(in_time(Home::Suspects).take(if alone { 1 } else { room }));
             candidates.sort();
         }

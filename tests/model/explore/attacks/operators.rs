@@ -25,6 +25,23 @@ fn a_late_pause_after_a_resume_changes_nothing() {
     assert_eq!(run.claim(1, 1, 1), [a]);
 }
 
+/// 27, within one of the shards that are told
+#[test]
+fn of_two_limits_that_come_in_either_order_the_later_version_stands() {
+    let limit = |version, value| {
+        let (field, decide) = ("limit", false);
+        let (value, total) = (Some(value), Some(8 * value));
+        Call::Overrule(Overrule { field, decide, version, value, total })
+    };
+    for (order, late) in [([10, 20], "newer"), ([20, 10], "already")] {
+        let mut run = Run::new();
+        let words = order.map(|value| limit(value / 10, value));
+        words.iter().for_each(|word| drop(run.call(word)));
+        assert_eq!(run.state.overruled("limit"), Some(20));
+        assert_eq!(run.in_vain(&words[0]), late);
+    }
+}
+
 /// 28
 #[test]
 fn a_late_retry_now_after_a_later_back_off_changes_nothing() {

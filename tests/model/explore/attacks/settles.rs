@@ -1,11 +1,11 @@
 //! Settles, cancels, suspects.
 
 use holdfast_model::{
-    call::Call,
+    call::{Call, Claim},
     state::{Home, Outcome, Word},
 };
 
-use super::{Run, fence, first, settle};
+use super::{Run, claim, fence, first, settle};
 
 /// 7
 #[test]
@@ -147,4 +147,44 @@ fn two_suspects_are_never_leased_together() {
     assert!(run.claim(2, 1, 2).is_empty());
     assert_eq!(run.settle(fence(1, 3), a, Word::Ack), "ok");
     assert_eq!(run.claim(2, 2, 2), [b]);
+}
+
+/// 14, the caller's word for what it holds in another shard
+#[test]
+fn who_holds_a_suspect_elsewhere_is_leased_none() {
+    let mut run = Run::new();
+    let a = run.submit(0);
+    for call in 1..=2 {
+        assert_eq!(run.claim(1, call, 1), [a]);
+        run.lapse();
+    }
+    let Call::Claim(ask) = claim(1, 3, 1) else { panic!("a claim") };
+    let elsewhere = Call::Claim(Claim { may_suspect: false, ..ask });
+    assert_eq!(crate::step::leases(&run.call(&elsewhere)).count(), 0);
+    assert_eq!(run.home(a), Home::Suspects);
+    assert_eq!(run.claim(2, 1, 1), [a], "who holds none is");
+}
+
+/// 23, the scripts' part: halving is the settler's
+#[test]
+fn a_group_that_fails_is_settled_without_the_one_that_makes_it_fail() {
+    let mut run = Run::new();
+    let handles: Vec<_> = (0..64).map(|id| run.submit(id)).collect();
+    assert_eq!(run.claim(1, 1, 64), handles);
+    let group = |of: &[_]| {
+        let rows = of.iter().map(|one| match settle(fence(1, 1), *one, Word::Ack) {
+            Call::Settle(mut rows) => rows.remove(0),
+            other => panic!("{other:?}"),
+        });
+        Call::Settle(rows.collect())
+    };
+    let poison = handles[41];
+    let fails = Call::Spoiled { call: Box::new(group(&handles)), way: 0 };
+    run.in_vain(&fails);
+    for half in [&handles[..41], &handles[42..]] {
+        assert!(run.call(&group(half)).words().all(|word| word == "ok"));
+    }
+    assert_eq!(run.settle(fence(1, 1), poison, Word::Bury), "ok");
+    assert!(run.state.leases().is_empty(), "nothing is left to lapse");
+    assert_eq!(run.outcome(poison), Some(Outcome::GaveUp));
 }
