@@ -135,8 +135,13 @@ pub(crate) async fn redrive(args: &RedriveArgs, output: &mut Output) -> Result<(
 fn nothing_done(ask: &RedriveAsk, done: &Redriven, args: &RedriveArgs) -> Option<Failure> {
     let missed = done.not_dead + done.gone + done.bodyless + done.late;
     let is_done = if ask.dry_run { done.matched > 0 } else { done.redriven > 0 };
-    if ask.ids.is_empty() || is_done || missed == 0 {
+    if ask.ids.is_empty() || is_done {
         return None;
+    }
+    if missed == 0 {
+        // Where it went on from a cursor, what was named may have been run again before.
+        let told = "none of what was named is among what the other filters take";
+        return args.cursor.is_none().then(|| Failure::Unknown(told.to_owned()));
     }
     if missed > done.not_dead {
         let told = "nothing of what was named could be run again, as was told";

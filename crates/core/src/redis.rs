@@ -106,7 +106,9 @@ impl Redis {
 
     /// Why there is no connection, as far as it is known: refused, or by whom.
     pub fn why_lost(&self) -> Option<&'static str> {
-        self.status.why_lost()
+        let told = self.status.why_lost();
+        // What broke an earlier connection says nothing of one that is there.
+        if self.client.is_connected() { None } else { told }
     }
 
     /// Keeps what the user lacks for a role; nothing: that it may do all.

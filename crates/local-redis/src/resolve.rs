@@ -115,7 +115,9 @@ impl Resolver {
         say: &mut dyn FnMut(&str),
     ) -> Result<Found, Unresolved> {
         let Some(by) = WrittenBy::read(folder) else { return self.resolve(say) };
+        // Only what stands at a fixed place is run: a folder that came from elsewhere is not to name a program of its own.
         if self.explicit.is_none()
+            && by.path.is_absolute()
             && let Ok((kind, version)) = probe(&by.path)
         {
             let found = Found { path: by.path.clone(), kind, version, how: How::Before };

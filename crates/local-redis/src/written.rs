@@ -53,15 +53,28 @@ impl WrittenBy {
     }
 
     /// Whether that server can be trusted to read the data: the same kind, and not an older one. An older one may not
-    /// know the form of the files, and the two kinds go ways of their own.
+    /// know the form of the files, and the two kinds go ways of their own. Patches of one minor version share the form, so
+    /// that one can be taken back.
     pub(crate) fn is_read_by(&self, found: &Found) -> bool {
-        found.kind == self.kind && found.version >= self.version
+        let minor = |Version(major, minor, _)| (major, minor);
+        found.kind == self.kind && minor(found.version) >= minor(self.version)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resolve::How;
+
+    #[test]
+    fn patches_of_one_minor_version_read_each_others_data() {
+        let by = WrittenBy { kind: Kind::Valkey, version: Version(9, 1, 3), path: "/x".into() };
+        let reads = |kind, version| {
+            by.is_read_by(&Found { kind, version, path: "/y".into(), how: How::Before })
+        };
+        assert!(reads(Kind::Valkey, Version(9, 1, 2)) && reads(Kind::Valkey, Version(10, 0, 0)));
+        assert!(!reads(Kind::Valkey, Version(9, 0, 9)) && !reads(Kind::Redis, Version(9, 1, 3)));
+    }
 
     #[test]
     fn a_note_is_read_as_it_was_left_and_nonsense_is_no_note() {

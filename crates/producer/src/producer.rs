@@ -27,11 +27,9 @@ use crate::durable::Kept;
 use crate::ended::Ended;
 use crate::holders::Holders;
 use crate::lookup::Lookup;
+use crate::store::MOMENT;
 use crate::who::Who;
 use crate::{Config, api, durable, operate, wait};
-
-/// What a caller waits beyond the end of a call that Redis does not answer.
-const MOMENT: Duration = Duration::from_millis(50);
 
 /// What all bodies in the process may take together, in bytes, unless one alone may take more.
 const BODIES: usize = 256 << 20;

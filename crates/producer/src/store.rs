@@ -8,6 +8,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::problem::{Kind, Problem};
 
+/// What a caller waits beyond the end of a call that Redis does not answer; too little for a call of its own.
+pub(crate) const MOMENT: Duration = Duration::from_millis(50);
+
 /// The first pause before a call is repeated; it doubles up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
@@ -53,7 +56,7 @@ where
             Err(_) => return Err(Lost { may_have_run: true, error: None }),
         };
         may_have_run |= error.may_have_run();
-        if !is_worth_repeating(&error) || Instant::now() + pause >= until {
+        if !is_worth_repeating(&error) || Instant::now() + pause + MOMENT >= until {
             return Err(Lost { may_have_run, error: Some(error) });
         }
         sleep(pause).await;

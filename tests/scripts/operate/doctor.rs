@@ -178,6 +178,18 @@ async fn counters_that_drifted_are_told() {
 }
 
 #[tokio::test]
+async fn counters_that_hold_no_number_are_told_as_such() {
+    for (in_meta, field) in [(true, "bytes"), (false, "n|lane"), (false, "b|lane"), (false, "r|x")]
+    {
+        let told = broken(async |shard, _| {
+            let key = if in_meta { &shard.keys.meta } else { &shard.keys.lanes };
+            shard.tell(&[&"HSET", key, &field, &"x"]).await;
+        });
+        assert_eq!(told.await, just("spoiled-counter"), "{field}");
+    }
+}
+
+#[tokio::test]
 async fn what_redis_forgot_in_a_failover_is_told() {
     let told = broken(async |shard, _| shard.set_meta("seq", 2).await);
     assert_eq!(told.await, just("sequence-regress"));

@@ -18,20 +18,29 @@ const TRIES: usize = 3;
 /// The counters as they stand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Counters {
-    seq: u64,
+    seq: i64,
     bytes: i64,
     lanes: BTreeMap<String, i64>,
+    /// Those that somebody has spoiled, by the names of their fields: they hold no number.
+    spoiled: Vec<String>,
 }
 
 /// Reads them.
 pub(super) async fn read(redis: &Redis, keys: &ShardKeys) -> Result<Counters, StoreError> {
     let names = ["seq", "bytes"].map(Into::into).to_vec();
     let meta = plain::named_fields(redis, CALL, &keys.meta, names).await?;
-    let number = |bytes: Option<&Bytes>| -> i64 {
-        bytes.and_then(|it| std::str::from_utf8(it).ok()?.parse().ok()).unwrap_or(0)
+    let mut spoiled = Vec::new();
+    // What is not there counts nothing yet.
+    let mut number = |name: &str, text: Option<&Bytes>| -> i64 {
+        let Some(text) = text else { return 0 };
+        let number = std::str::from_utf8(text).ok().and_then(|it| it.parse().ok());
+        number.unwrap_or_else(|| {
+            spoiled.push(name.to_owned());
+            0
+        })
     };
-    let seq = plain::digits(meta.first().and_then(Option::as_ref)).unwrap_or(0);
-    let bytes = number(meta.get(1).and_then(Option::as_ref));
+    let seq = number("seq", meta.first().and_then(Option::as_ref));
+    let bytes = number("bytes", meta.get(1).and_then(Option::as_ref));
     let ask = Ask { call: CALL, command: "HGETALL", key: &keys.lanes, words: Vec::new() };
     let parts = match ask.value(redis).await? {
         fred::types::Value::Array(parts) => parts,
@@ -41,13 +50,17 @@ pub(super) async fn read(redis: &Redis, keys: &ShardKeys) -> Result<Counters, St
         _ => Vec::new(),
     };
     let (pairs, _) = parts.as_chunks::<2>();
-    let read = |[name, value]: &[fred::types::Value; 2]| {
-        let name = String::from_utf8_lossy(&plain::bytes(name.clone())?).into_owned();
+    let mut lanes = BTreeMap::new();
+    for [name, value] in pairs {
+        let Some(name) = plain::bytes(name.clone()) else { continue };
+        let name = String::from_utf8_lossy(&name).into_owned();
+        let counted = number(&name, plain::bytes(value.clone()).as_ref());
         // What a lane has used of its rate is no count of what is there.
-        name.starts_with(['n', 'b']).then_some(())?;
-        Some((name, number(plain::bytes(value.clone()).as_ref())))
-    };
-    Ok(Counters { seq, bytes, lanes: pairs.iter().filter_map(read).collect() })
+        if name.starts_with(['n', 'b']) {
+            lanes.insert(name, counted);
+        }
+    }
+    Ok(Counters { seq, bytes, lanes, spoiled })
 }
 
 /// Compares them with what was counted, once nothing moved between.
@@ -73,8 +86,17 @@ pub(super) async fn judge(
 }
 
 fn tell(counters: &Counters, sums: &Sums, place: &str, report: &mut Report) {
-    let Counters { bytes, lanes, .. } = counters;
-    if i128::from(*bytes) != i128::from(sums.bytes) {
+    let Counters { bytes, lanes, spoiled, .. } = counters;
+    if let Some(first) = spoiled.first() {
+        let told = format!(
+            "{} of its counters, {first} for one, hold no number: nothing new is taken in there until somebody sets them to what is there ({} bytes in all; seq to more than it ever was)",
+            spoiled.len(),
+            sums.bytes
+        );
+        report.add(Grade::Fault, "spoiled-counter", place, told);
+    }
+    let is_number = |name: &str| !spoiled.iter().any(|it| it == name);
+    if is_number("bytes") && i128::from(*bytes) != i128::from(sums.bytes) {
         let told = format!(
             "the counter of bytes says {bytes}, and what is there takes {}: the queue is full too soon or too late",
             sums.bytes
@@ -92,7 +114,8 @@ fn tell(counters: &Counters, sums: &Sums, place: &str, report: &mut Report) {
     }
     let differs =
         |name: &&String| lanes.get(*name).unwrap_or(&0) != counted.get(*name).unwrap_or(&0);
-    let wrong: Vec<&String> = lanes.keys().chain(counted.keys()).filter(differs).collect();
+    let names = lanes.keys().chain(counted.keys());
+    let wrong: Vec<&String> = names.filter(|name| is_number(name)).filter(differs).collect();
     if let Some(first) = wrong.first() {
         let told = format!(
             "the counters of its lanes are not what is there, {first} for one: limits of tenants are met too soon or too late"
