@@ -214,13 +214,17 @@ async fn a_second_up_on_the_same_folder_is_refused_and_changes_nothing() {
     first.result("r1").await;
 }
 
-/// A program that says that it is an older server than any that ran here.
-fn other_server(folder: &Path) -> PathBuf {
+/// A program that says that it is a server of the other kind than the one that ran here, and which.
+fn other_server(folder: &Path, kind: &str) -> (PathBuf, &'static str) {
+    let (said, told) = match kind {
+        "Valkey" => ("Redis server v=7.0.0 sha=0", "Redis 7.0.0 at"),
+        _ => ("Valkey server v=7.2.0 sha=0", "Valkey 7.2.0 at"),
+    };
     let path = folder.join("bin/redis-server");
     fs::create_dir_all(folder.join("bin")).unwrap();
-    fs::write(&path, "#!/bin/sh\necho 'Redis server v=7.0.0 sha=0'\n").unwrap();
+    fs::write(&path, format!("#!/bin/sh\necho '{said}'\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path
+    (path, told)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -231,16 +235,16 @@ async fn a_folder_stays_with_the_server_that_wrote_it_and_no_other_touches_it() 
     let before = first.result("before").await;
     assert!(first.process.terminate().await.success(), "{}", first.process.output());
 
-    let other = other_server(folder.path());
+    let note = folder.path().join("data/written-by");
+    let kept = fs::read_to_string(&note).unwrap();
+    let kind = kept.split_whitespace().next().unwrap();
+    let (other, told) = other_server(folder.path(), kind);
     let (other, search) = (other.to_str().unwrap(), other.parent().unwrap().to_str().unwrap());
     let path = ["--search-path", search];
     let mut second = Up::start(folder.path(), &path, &[]).await;
     assert_eq!(second.result("before").await, before);
     assert!(second.process.terminate().await.success(), "{}", second.process.output());
 
-    let note = folder.path().join("data/written-by");
-    let kept = fs::read_to_string(&note).unwrap();
-    let kind = kept.split_whitespace().next().unwrap();
     let by = format!("{kind} 99.0.0 at /gone/server");
     for args in [&["--redis-server", other][..], &[]] {
         if args.is_empty() {
@@ -251,7 +255,7 @@ async fn a_folder_stays_with_the_server_that_wrote_it_and_no_other_touches_it() 
         let (code, output) = refused(folder.path(), &[args, &path].concat(), &[]).await;
         assert_eq!(code, Some(1), "{output}");
         let by = if args.is_empty() { by.as_str() } else { "was written by" };
-        for word in [by, "Redis 7.0.0 at", "can't be trusted to read it", "--redis-server"] {
+        for word in [by, told, "can't be trusted to read it", "--redis-server"] {
             assert!(output.contains(word), "{word} is missing in {output}");
         }
         assert_eq!(files(folder.path()), data);
