@@ -45,7 +45,7 @@ use play::Wrong;
 use shorten::shorten;
 
 /// How many plays a family has, where nobody says more: CI plays 1,000, which take a minute of two cores.
-const PLAYS: u64 = 300;
+const PLAYS: u64 = 200;
 
 /// A number from the environment.
 fn number(name: &str) -> Option<u64> {
