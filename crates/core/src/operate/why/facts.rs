@@ -193,7 +193,7 @@ impl Facts {
         self.ask_here(redis, shard).await?;
         let is_suspect = self.found.as_ref().is_some_and(|it| it.home == Some(Home::Suspects));
         if is_suspect && !self.suspect_runs {
-            self.suspects = suspects::elsewhere(redis, shard).await?;
+            self.suspects = suspects::elsewhere(redis, shard, &self.serving).await?;
         }
         Ok(())
     }

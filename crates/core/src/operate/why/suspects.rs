@@ -25,15 +25,21 @@ pub(super) struct Elsewhere {
     session: Session,
 }
 
-/// The suspects that run in other shards than this.
+/// The suspects that run in other shards than this, until one was found for each of `serving`.
 pub(super) async fn elsewhere(
     redis: &Redis,
     own: &ShardKeys,
+    serving: &[Session],
 ) -> Result<Vec<Elsewhere>, StoreError> {
     let queues = registered_queues(redis).await?;
     let shards = queues.iter().flat_map(|(name, shards)| ShardKeys::all(name, shards.get()));
     let mut found = Vec::new();
     for shard in shards.filter(|shard| shard.meta != own.meta).take(SHARDS) {
+        let is_busy =
+            |session: &Session| found.iter().any(|suspect: &Elsewhere| suspect.session == *session);
+        if serving.iter().all(is_busy) {
+            break;
+        }
         let names = vec![Value::from("suspect")];
         let kept = plain::named_fields(redis, CALL, &shard.meta, names).await?;
         let Some(member) = kept.into_iter().next().flatten() else { continue };
