@@ -40,24 +40,30 @@ pub(crate) struct Fetch<'a> {
 }
 
 impl Fetch<'_> {
-    /// Takes a server from the cache, or fetches one into it.
-    pub(crate) fn resolve(&self, say: &mut dyn FnMut(&str)) -> Result<Found, Unresolved> {
+    /// Takes a server that fits from the cache, or fetches one into it.
+    pub(crate) fn resolve(
+        &self,
+        fits: &mut dyn FnMut(&Found) -> bool,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Found, Unresolved> {
         let packages = packages();
+        let mut kept = || packages.iter().filter_map(|it| self.cached(it)).find(|it| fits(it));
         // Without the lock: folders appear in the cache whole or not at all.
-        if let Some(found) = packages.iter().find_map(|package| self.cached(package)) {
+        if let Some(found) = kept() {
             return Ok(found);
         }
         let locked = self.lock();
         let _lock = locked
             .map_err(|err| self.nothing(&[format!("cache {}: {err}", self.cache.display())]))?;
-        if let Some(found) = packages.iter().find_map(|package| self.cached(package)) {
+        if let Some(found) = kept() {
             return Ok(found);
         }
 
         let mut reasons = Vec::new();
         for package in &packages {
             match self.provide(package, say) {
-                Ok(found) => return Ok(found),
+                Ok(found) if fits(&found) => return Ok(found),
+                Ok(_) => reasons.push(format!("{}: does not fit the data", package.title)),
                 Err(reason) => reasons.push(format!("{}: {reason}", package.title)),
             }
         }

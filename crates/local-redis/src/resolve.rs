@@ -151,28 +151,33 @@ impl Resolver {
         fits: &mut dyn FnMut(&Found) -> bool,
         say: &mut dyn FnMut(&str),
     ) -> Result<Found, Unresolved> {
-        let unfit = || Unresolved::Nothing { reasons: "none that fits the data".to_owned() };
         let found = match &self.explicit {
-            Some(path) => Some(self.named(path)?),
-            None => self.in_search_path(fits, say),
+            Some(path) => {
+                let found = self.named(path)?;
+                if !fits(&found) {
+                    let reasons = "the one that was named does not fit the data".to_owned();
+                    return Err(Unresolved::Nothing { reasons });
+                }
+                found
+            }
+            None => match self.in_search_path(fits, say) {
+                Some(found) => found,
+                None => self.fetching().resolve(fits, say)?,
+            },
         };
-        let found = match found {
-            Some(found) => found,
-            None => Fetch { search_path: &self.search_path, cache: &self.cache }.resolve(say)?,
-        };
-        if found.how != How::SearchPath && !fits(&found) {
-            return Err(unfit());
-        }
         say(&format!("using {found}"));
         Ok(found)
     }
 
     /// Takes a server from the cache, or fetches one into it, whatever lies in `PATH`.
     pub fn fetch(&self, say: &mut dyn FnMut(&str)) -> Result<Found, Unresolved> {
-        let fetch = Fetch { search_path: &self.search_path, cache: &self.cache };
-        let found = fetch.resolve(say)?;
+        let found = self.fetching().resolve(&mut |_| true, say)?;
         say(&format!("using {found}"));
         Ok(found)
+    }
+
+    fn fetching(&self) -> Fetch<'_> {
+        Fetch { search_path: &self.search_path, cache: &self.cache }
     }
 
     fn named(&self, path: &Path) -> Result<Found, Unresolved> {
@@ -195,7 +200,10 @@ impl Resolver {
                     if fits(&found) {
                         return Some(found);
                     }
-                    say(&format!("skipping {}: did not write this folder", found.path.display()));
+                    say(&format!(
+                        "skipping {}: can't be trusted with this folder",
+                        found.path.display()
+                    ));
                 }
                 Err(reason) => say(&format!("skipping {}: {reason}", path.display())),
             }

@@ -16,7 +16,8 @@ fn program(path: &Path, text: &str) {
 
 fn resolve(search_path: &OsString, cache: &Path) -> (Result<Found, Unresolved>, Vec<String>) {
     let mut said = Vec::new();
-    let found = Fetch { search_path, cache }.resolve(&mut |line| said.push(line.to_owned()));
+    let say = &mut |line: &str| said.push(line.to_owned());
+    let found = Fetch { search_path, cache }.resolve(&mut |_| true, say);
     (found, said)
 }
 
@@ -44,6 +45,22 @@ fn a_server_in_the_cache_is_used_without_any_tool() {
     let found = found.unwrap();
     assert_eq!((found.path, found.version, found.how), (kept, Version(9, 1, 2), How::Cached));
     assert_eq!(said, Vec::<String>::new());
+}
+
+#[test]
+fn a_server_of_the_cache_that_does_not_fit_hides_no_other() {
+    let cache = tempfile::tempdir().unwrap();
+    let packages = packages();
+    let [first, .., last] = packages.as_slice() else { panic!("several packages") };
+    for package in [first, last] {
+        program(&cache.path().join(&package.folder).join(package.binary), BANNER);
+    }
+    let wanted = cache.path().join(&last.folder).join(last.binary);
+    let with = Fetch { search_path: &OsString::new(), cache: cache.path() };
+    let found = with.resolve(&mut |found| found.path == wanted, &mut |_| {}).unwrap();
+    assert_eq!(found.path, wanted);
+    let none = with.resolve(&mut |_| false, &mut |_| {});
+    assert!(matches!(none, Err(Unresolved::Nothing { .. })), "{none:?}");
 }
 
 #[test]
