@@ -65,7 +65,7 @@ pub(crate) struct Renewing {
     ended: CancellationToken,
     /// Where it runs: one of the two. A task ends with its set.
     thread: Option<JoinHandle<()>>,
-    _task: JoinSet<()>,
+    task: JoinSet<()>,
 }
 
 impl Renewing {
@@ -74,7 +74,7 @@ impl Renewing {
         let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
         let (started, starting) = oneshot::channel();
         let (asked, guard) = (stop.clone(), ended.clone().drop_guard());
-        let mut renewing = Self { stop, ended, thread: None, _task: JoinSet::new() };
+        let mut renewing = Self { stop, ended, thread: None, task: JoinSet::new() };
         match plan.on {
             RenewOn::OwnThread => {
                 let renew = move || on_thread(&redis, plan, &asked, guard, started);
@@ -83,7 +83,7 @@ impl Renewing {
             }
             RenewOn::WorkersRuntime => {
                 let renew = async move { renew(&redis, plan, &asked, guard, started).await };
-                renewing._task.spawn(renew);
+                renewing.task.spawn(renew);
             }
         }
         starting.await.map_err(|_| StartError::Ended)??;
