@@ -50,6 +50,12 @@ impl Stage {
 
     /// One request after the other, all answered; no alert fires.
     async fn works(&self) {
+        // Before the first scrape nothing was there, which is an alert for the moment that it takes to look again.
+        eventually("what was told before the first scrape is over", SOON, async || {
+            let firing = self.prometheus.firing().await;
+            if firing.is_empty() { Ok(()) } else { Err(format!("{firing:?}")) }
+        })
+        .await;
         let began = Instant::now();
         let mut number = 0;
         while began.elapsed() < QUIET {
