@@ -26,6 +26,7 @@ Returns one answer a row, in the order of the rows
         {'over', limit}             the lane has 'requests' or 'bytes' up to its limit, or used its 'rate' up; nothing was written
         {'late'}                    the deadline has passed; nothing was written
         {'undeclared'}              nobody has written this queue's policy yet; nothing was written
+        {'spoiled'}                 somebody has made a counter that it goes by hold no number; nothing was written
 
 Holds   One home: a new generation is in pending, or in delayed until its not_before.
         Id rule: it comes before every refusal, and whoever meets an ended one moves the end of its
@@ -53,16 +54,6 @@ for at = 2, #ARGV, 4 do
   names[#names + 1] = ARGV[at]
 end
 
--- A counter as it is kept, 0 where nothing was counted yet. One that somebody has spoiled is not begun anew: that fails the
--- call before its first write.
-local function counter(text, name)
-  local number = tonumber(text or 0)
-  if not number then
-    error({err = 'ERR submit: the counter ' .. name .. ' holds no number'})
-  end
-  return number
-end
-
 allowed('HSET', 'ZADD', 'RPUSH')
 local now = clock()
 local tickets = {}
@@ -73,30 +64,42 @@ if #names > 0 then
   end
 end
 local policy = redis.call('HMGET', keys.meta, 'capacity', 'capacity_bytes', 'bytes', 'seq')
-local capacity, room, bytes = tonumber(policy[1]), tonumber(policy[2]), counter(policy[3], 'bytes')
+local capacity, room = tonumber(policy[1]), tonumber(policy[2])
+-- What nobody has counted yet is 0; a counter that somebody has spoiled is nil, and not begun anew.
+local bytes, sequence = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
 local live = redis.call('ZCARD', keys.pending) + redis.call('ZCARD', keys.suspects)
   + redis.call('ZCARD', keys.delayed) + redis.call('ZCARD', keys.leased)
 
 local answers, new, twice, added, lanes = {}, {}, {}, 0, {}
 
+-- Reads what a lane holds; whether all of it are numbers.
+local held = {}
+local function is_counted(lane)
+  if lane == '' then
+    return true
+  elseif not held[lane] then
+    local here = redis.call('HMGET', keys.lanes, 'n|' .. lane, 'b|' .. lane, 'r|' .. lane)
+    held[lane] = {tonumber(here[1] or 0), tonumber(here[2] or 0), tonumber(here[3] or 0)}
+  end
+  return held[lane][1] and held[lane][2] and held[lane][3]
+end
+
 -- The limit that one more request meets in its lane, if any; else what it takes of the rate is taken.
-local held, rates, now_us = {}, {}, now * 1000
+local rates, now_us = {}, now * 1000
 local function limit_met(lane, limits, size)
   if limits == '' or lane == '' then
     return nil
-  elseif not held[lane] then
-    held[lane] = redis.call('HMGET', keys.lanes, 'n|' .. lane, 'b|' .. lane, 'r|' .. lane)
   end
   local most, room, rate = struct.unpack('>I8I8I8', limits)
   local here, more = held[lane], lanes[lane] or {0, 0}
-  if most > 0 and counter(here[1], 'of a lane') + more[1] >= most then
+  if most > 0 and here[1] + more[1] >= most then
     return 'requests'
-  elseif room > 0 and counter(here[2], 'of a lane') + more[2] + size > room then
+  elseif room > 0 and here[2] + more[2] + size > room then
     return 'bytes'
   elseif rate > 0 then
     -- Each takes its part of a second, one behind the other: who would end beyond a second from now comes too soon.
     -- What ends there already was written before the clock went back, and counts for nothing.
-    local used = rates[lane] or counter(here[3], 'of a lane')
+    local used = rates[lane] or here[3]
     if used > now_us + 1000000 then
       used = now_us
     end
@@ -137,6 +140,8 @@ for at = 2, #ARGV, 4 do
     answers[#answers + 1] = {'undeclared'}
   elseif deadline <= now then
     answers[#answers + 1] = {'late'}
+  elseif not bytes or not sequence or not is_counted(lane_in(draft)) then
+    answers[#answers + 1] = {'spoiled'}
   elseif live >= capacity then
     answers[#answers + 1] = {'full', 'requests'}
   elseif bytes + added + #request > room then
@@ -162,16 +167,14 @@ end
 local counts = {}
 for lane, more in pairs(lanes) do
   if lane ~= '' then
-    local here = held[lane] or redis.call('HMGET', keys.lanes, 'n|' .. lane, 'b|' .. lane)
-    put(counts, 'n|' .. lane, counter(here[1], 'of a lane') + more[1])
-    put(counts, 'b|' .. lane, counter(here[2], 'of a lane') + more[2])
+    put(counts, 'n|' .. lane, held[lane][1] + more[1])
+    put(counts, 'b|' .. lane, held[lane][2] + more[2])
   end
 end
 for lane, till in pairs(rates) do
   put(counts, 'r|' .. lane, till)
 end
 
-local sequence = counter(policy[4], 'seq')
 for at, item in ipairs(new) do
   local key, draft, request, deadline, start = unpack(item)
   local ticket = draft:sub(1, 2) .. struct.pack('>I8', sequence + at) .. draft:sub(11, 66)

@@ -10,9 +10,10 @@ use holdfast_core::redis::{Missing, Trouble};
 use holdfast_core::script::{
     Found, FullOf, LimitOf, Policy, QueuePolicy, Read, Submission, Submit, SubmitReply,
 };
+use holdfast_runtime::Seldom;
 use holdfast_runtime::traces::Span;
 use tokio::sync::OwnedSemaphorePermit;
-use tracing::warn;
+use tracing::{error, warn};
 
 use crate::app::Store;
 use crate::batcher::{Inbox, Job};
@@ -53,6 +54,8 @@ pub(crate) enum Told {
     Over(LimitOf),
     /// The deadline has passed.
     Late,
+    /// A counter of the queue was overwritten in Redis: nothing new is taken in by it.
+    Spoiled,
     /// Redis has no memory left.
     StoreFull,
     /// Redis takes no writes.
@@ -80,6 +83,8 @@ pub(crate) struct Admission {
     pub(crate) policy: QueuePolicy,
     /// How those are told whose request is kept, if the queue asks for more than Redis gives by itself.
     pub(crate) kept: Option<Kept>,
+    /// Tells of a counter that was overwritten.
+    pub(crate) spoiled: Seldom,
 }
 
 impl Admission {
@@ -225,6 +230,12 @@ impl Admission {
         replies: Vec<SubmitReply>,
         after_unanswered: bool,
     ) -> Vec<Waiting> {
+        if replies.contains(&SubmitReply::Spoiled)
+            && let Some(held_back) = self.spoiled.now()
+        {
+            let (queue, shard) = (&self.shard.queue, self.shard.shard);
+            error!(%queue, shard, held_back, "a counter holds no number: holdfastctl doctor tells which");
+        }
         let (mut all, mut undeclared) = (Vec::with_capacity(group.len()), Vec::new());
         for (job, reply) in group.into_iter().zip(replies) {
             match told(&job.item, reply, after_unanswered) {
@@ -274,12 +285,15 @@ fn told(candidate: &Candidate, reply: SubmitReply, after_unanswered: bool) -> Op
         SubmitReply::Known(home, ticket) => known(candidate, Seen::at(home, ticket)),
         SubmitReply::Reused(home, ticket) => Told::Reused(Seen::at(home, ticket)),
         // A copy of this very submit may be on its way still: "no" is not final then.
-        SubmitReply::Full(_) | SubmitReply::Over(_) | SubmitReply::Late if after_unanswered => {
+        SubmitReply::Full(_) | SubmitReply::Over(_) | SubmitReply::Late | SubmitReply::Spoiled
+            if after_unanswered =>
+        {
             Told::Unknown
         }
         SubmitReply::Full(what) => Told::Full(what),
         SubmitReply::Over(limit) => Told::Over(limit),
         SubmitReply::Late => Told::Late,
+        SubmitReply::Spoiled => Told::Spoiled,
         SubmitReply::Undeclared => return None,
     })
 }

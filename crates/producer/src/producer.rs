@@ -14,7 +14,7 @@ use holdfast_runtime::declare::Declaring;
 use holdfast_runtime::keys;
 use holdfast_runtime::serve::{self, Listening};
 use holdfast_runtime::settings::{GRACE, GRACE_RESERVE, HttpLimits, QueueSettings};
-use holdfast_runtime::{BoxError, Services, Traces};
+use holdfast_runtime::{BoxError, Seldom, Services, Traces};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -46,6 +46,9 @@ const OPERATORS: usize = 64;
 
 /// How long an operator's call may go on once the process stops; one that runs dead letters again takes no longer.
 const OPERATORS_DRAIN: Duration = Duration::from_secs(8);
+
+/// How often the same fault of a shard is told.
+const TELL_EVERY: Duration = Duration::from_secs(60);
 
 /// A producer process: Redis, the ops port, and the API.
 pub async fn start(config: Config) -> Result<Services, BoxError> {
@@ -232,6 +235,7 @@ fn shard(
         shard: Arc::clone(&keys),
         policy: policy.clone(),
         kept: confirmer.clone().map(Kept::new),
+        spoiled: Seldom::new(TELL_EVERY),
     };
     loops.spawn(admission.run(inbox));
     let (lookups, inbox) = batcher::channel(bounds(LOOKUPS_WAITING, store.patience));

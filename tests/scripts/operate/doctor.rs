@@ -179,7 +179,8 @@ async fn counters_that_drifted_are_told() {
 
 #[tokio::test]
 async fn counters_that_hold_no_number_are_told_as_such() {
-    for (in_meta, field) in [(true, "bytes"), (false, "n|lane"), (false, "b|lane"), (false, "r|x")]
+    for (in_meta, field) in
+        [(true, "bytes"), (true, "seq"), (false, "n|lane"), (false, "b|lane"), (false, "r|x")]
     {
         let told = broken(async |shard, _| {
             let key = if in_meta { &shard.keys.meta } else { &shard.keys.lanes };

@@ -50,6 +50,7 @@ pub(super) async fn audit(
     let still = counters::read(redis, keys).await?;
     let pass = pass(redis, keys, Some((&place, report))).await?;
     report.requests += pass.requests;
+    counters::tell_spoiled(&still, &pass, &place, report);
     sequence(redis, keys, &place, pass.highest, report).await?;
     left_over(redis, keys, &place, report).await?;
     // Where something is lost, what is counted is wrong as well, and mended with it.
@@ -128,8 +129,12 @@ async fn sequence(
     report: &mut Report,
 ) -> Result<(), StoreError> {
     let meta = plain::named_fields(redis, CALL, &keys.meta, vec!["seq".into()]).await?;
-    let counted = plain::digits(meta.first().and_then(Option::as_ref)).unwrap_or(0);
-    if counted < highest {
+    let counted = match meta.first().and_then(Option::as_ref) {
+        None => Some(0),
+        text => plain::digits(text),
+    };
+    // One that holds no number is told as such.
+    if let Some(counted) = counted.filter(|counted| *counted < highest) {
         let told = format!(
             "the counter of submissions stands at {counted}, but a request has {highest}: Redis forgot its newest writes, as after a failover; \
              what was accepted or settled since may be lost or run again, and equal deadlines may change places"

@@ -124,6 +124,8 @@ pub enum SubmitReply {
     Late,
     /// Nobody has written the queue's policy since Redis forgot it.
     Undeclared,
+    /// Somebody has made a counter that it goes by hold no number: doctor tells which.
+    Spoiled,
 }
 
 impl Submit<'_> {
@@ -168,6 +170,7 @@ impl Submit<'_> {
                     },
                     b"late" => Some(SubmitReply::Late),
                     b"undeclared" => Some(SubmitReply::Undeclared),
+                    b"spoiled" => Some(SubmitReply::Spoiled),
                     _ => None,
                 }
             })

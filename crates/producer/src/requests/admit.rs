@@ -222,6 +222,10 @@ fn read(told: Told) -> Result<(Seen, bool), Problem> {
         Told::Full(FullOf::Bytes) => Err(full("bytes")),
         Told::Over(limit) => Err(over(limit)),
         Told::Late => Err(past(Field::Deadline)),
+        Told::Spoiled => Err(Problem::new(
+            Kind::Internal,
+            "a counter of the queue was overwritten in the store; nothing was stored",
+        )),
         Told::StoreFull => Err(store::store_full()),
         Told::StoreReadOnly => Err(store::store_read_only()),
         Told::StoreDenied { may_have_run } => {

@@ -45,6 +45,24 @@ async fn a_full_queue_refuses_what_is_new_and_never_a_repeat() {
 }
 
 #[tokio::test]
+async fn a_counter_that_somebody_overwrote_is_a_fault_that_is_told_and_repeats_are_known() {
+    let redis = RedisServer::start().await;
+    let producer = Producer::on(&redis).await;
+    assert_eq!(producer.submit(&item("a")).await.status, 202);
+    let bytes = ["hf1:{q/0}:meta", "bytes"];
+    let before = redis.command(&["HGET", bytes[0], bytes[1]]).await;
+    redis.command(&["HSET", bytes[0], bytes[1], "spoiled"]).await;
+    let refused = producer.submit(&item("b")).await;
+    assert_eq!((refused.status, problem(&refused).as_str()), (500, "internal"));
+    assert!(refused.text().contains("nothing was stored"), "{}", refused.text());
+    assert_eq!(producer.call("GET", "b").await.status, 404);
+    let repeat = producer.submit(&item("a")).await;
+    assert_eq!((repeat.status, repeat.header("idempotent-replayed")), (200, Some("true")));
+    redis.command(&["HSET", bytes[0], bytes[1], before.text().unwrap()]).await;
+    assert_eq!(producer.submit(&item("b")).await.status, 202);
+}
+
+#[tokio::test]
 async fn at_maxmemory_what_is_new_is_refused_and_a_repeat_is_told_what_is_kept() {
     let redis = RedisServer::start().await;
     let producer = Producer::on(&redis).await;

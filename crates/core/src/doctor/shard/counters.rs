@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::{CALL, Grade, Report, Sums, pass};
+use super::{CALL, Grade, Pass, Report, Sums, pass};
 use crate::{
     Redis, StoreError,
     keys::ShardKeys,
@@ -63,6 +63,18 @@ pub(super) async fn read(redis: &Redis, keys: &ShardKeys) -> Result<Counters, St
     Ok(Counters { seq, bytes, lanes, spoiled })
 }
 
+/// Tells of those that hold no number.
+pub(super) fn tell_spoiled(counters: &Counters, pass: &Pass, place: &str, report: &mut Report) {
+    let Some(first) = counters.spoiled.first() else { return };
+    let told = format!(
+        "{} of its counters, {first} for one, hold no number: nothing new is taken in by them until somebody sets them to what is there ({} bytes in all; seq to {} or more)",
+        counters.spoiled.len(),
+        pass.sums.bytes,
+        pass.highest
+    );
+    report.add(Grade::Fault, "spoiled-counter", place, told);
+}
+
 /// Compares them with what was counted, once nothing moved between.
 pub(super) async fn judge(
     redis: &Redis,
@@ -86,17 +98,8 @@ pub(super) async fn judge(
 }
 
 fn tell(counters: &Counters, sums: &Sums, place: &str, report: &mut Report) {
-    let Counters { bytes, lanes, spoiled, .. } = counters;
-    if let Some(first) = spoiled.first() {
-        let told = format!(
-            "{} of its counters, {first} for one, hold no number: nothing new is taken in there until somebody sets them to what is there ({} bytes in all; seq to more than it ever was)",
-            spoiled.len(),
-            sums.bytes
-        );
-        report.add(Grade::Fault, "spoiled-counter", place, told);
-    }
-    let is_number = |name: &str| !spoiled.iter().any(|it| it == name);
-    if is_number("bytes") && i128::from(*bytes) != i128::from(sums.bytes) {
+    let Counters { bytes, lanes, .. } = counters;
+    if i128::from(*bytes) != i128::from(sums.bytes) {
         let told = format!(
             "the counter of bytes says {bytes}, and what is there takes {}: the queue is full too soon or too late",
             sums.bytes
@@ -114,8 +117,7 @@ fn tell(counters: &Counters, sums: &Sums, place: &str, report: &mut Report) {
     }
     let differs =
         |name: &&String| lanes.get(*name).unwrap_or(&0) != counted.get(*name).unwrap_or(&0);
-    let names = lanes.keys().chain(counted.keys());
-    let wrong: Vec<&String> = names.filter(|name| is_number(name)).filter(differs).collect();
+    let wrong: Vec<&String> = lanes.keys().chain(counted.keys()).filter(differs).collect();
     if let Some(first) = wrong.first() {
         let told = format!(
             "the counters of its lanes are not what is there, {first} for one: limits of tenants are met too soon or too late"
