@@ -246,6 +246,42 @@ pub(crate) const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "submit.lua",
+        "check removed: lane == ''",
+        "every request has a tenant, so that no lane is without a name",
+    ),
+    (
+        "submit.lua",
+        "return removed: return true",
+        "every request has a tenant, so that no lane is without a name",
+    ),
+    (
+        "submit.lua",
+        "check removed: held[lane][1] in held[lane][1] and held[lane][2] and held[lane][3]",
+        SPOILED,
+    ),
+    (
+        "submit.lua",
+        "check removed: held[lane][2] in held[lane][1] and held[lane][2] and held[lane][3]",
+        SPOILED,
+    ),
+    (
+        "submit.lua",
+        "check removed: held[lane][3] in held[lane][1] and held[lane][2] and held[lane][3]",
+        SPOILED,
+    ),
+    (
+        "submit.lua",
+        "check removed: not bytes in not bytes or not sequence or not is_counted(lane_in(draft))",
+        SPOILED,
+    ),
+    (
+        "submit.lua",
+        "check removed: not sequence in not bytes or not sequence or not is_counted(lane_in(draft))",
+        SPOILED,
+    ),
+    ("submit.lua", "write dropped: answers[#answers + 1] = {'spoiled'}", SPOILED),
+    (
+        "submit.lua",
         "check removed: whole in whole and new[key]",
         "what this call has accepted is whole",
     ),
