@@ -61,7 +61,12 @@ impl Fetch<'_> {
 
         let mut reasons = Vec::new();
         for package in &packages {
-            match self.provide(package, say) {
+            // What is there and does not fit is left where it is: others run it.
+            let provided = match self.cached(package) {
+                Some(found) => Ok(found),
+                None => self.provide(package, say),
+            };
+            match provided {
                 Ok(found) if fits(&found) => return Ok(found),
                 Ok(_) => reasons.push(format!("{}: does not fit the data", package.title)),
                 Err(reason) => reasons.push(format!("{}: {reason}", package.title)),

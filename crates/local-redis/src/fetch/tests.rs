@@ -61,6 +61,10 @@ fn a_server_of_the_cache_that_does_not_fit_hides_no_other() {
     assert_eq!(found.path, wanted);
     let none = with.resolve(&mut |_| false, &mut |_| {});
     assert!(matches!(none, Err(Unresolved::Nothing { .. })), "{none:?}");
+    for package in [first, last] {
+        let kept = cache.path().join(&package.folder).join(package.binary);
+        assert!(kept.is_file(), "others may run {}", kept.display());
+    }
 }
 
 #[test]
