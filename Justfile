@@ -16,8 +16,8 @@ lint:
 cases:
     CASES_FULL=1 cargo test -p holdfast-tests --test cases
 
-# Real processes, measured: `just bench pickup`, or `just bench pickup --output json`.
-bench NAME *ARGS:
+# Everything measured beside what else there is; `just bench quick` in a few minutes, `just bench pickup` the way of one request alone.
+bench NAME="all" *ARGS:
     cargo bench -p holdfast-tests --bench bench -- {{NAME}} {{ARGS}}
 
 # The roles as processes, one killed, another frozen, and a ledger.

@@ -1,15 +1,25 @@
-//! Benches with real processes: `cargo bench -p holdfast-tests --bench bench -- pickup`.
+//! Benches with real processes: `just bench`, or one part: `just bench protocol`.
 //!
 //! # Layout
 //!
-//! Each bench is a module: [`pickup`]. They share `stage` (Redis and roles as processes), `gateway` (the stand-in,
-//! a process of its own), `sleeper` (who waits for a bell), `machine` (what it ran on) and `times` (quantiles). A bench compares what it measures with a
-//! floor that it measures in the same run, by turns: figures of a busy machine are then slow on both sides.
-#![expect(clippy::expect_used, reason = "a bench that can't measure ends and says what failed")]
+//! Each part is a module that gives a [`report::Report`]: [`protocol`] (the scripts beside raw Redis and other queues). [`pickup`]
+//! is a bench of its own. They share `report` (rows, targets, tables), `server` (what a Redis has spent), `distance` (a round trip put between), `stage` (Redis and roles as
+//! processes), `gateway` (the stand-in, a process of its own), `sleeper` (who waits for a bell), `machine` (what it ran on) and
+//! `times` (quantiles). A bench compares what it measures with a floor that it measures in the same run, by turns: figures of
+//! a busy machine are then slow on both sides.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a bench that can't measure ends and says what failed"
+)]
 
+mod distance;
 mod gateway;
 mod machine;
 mod pickup;
+mod protocol;
+mod report;
+mod server;
 mod sleeper;
 mod stage;
 mod times;
@@ -17,17 +27,27 @@ mod times;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use report::Report;
 
 /// Benches with real processes
 #[derive(Debug, Parser)]
 #[command(name = "bench")]
 struct Cli {
     #[command(subcommand)]
-    bench: Bench,
+    bench: Option<Bench>,
+    /// How the figures are printed
+    #[arg(long, value_enum, default_value_t = Output::Text, global = true)]
+    output: Output,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 enum Bench {
+    /// Every part but pickup, one after another; also without a word
+    All,
+    /// The protocol in few rounds: a first look, in under five minutes
+    Quick,
+    /// The scripts beside raw Redis and other queues
+    Protocol,
     /// How long an idle system takes to call for a new request, and how fast one worker drains a queue
     Pickup(pickup::Args),
     /// A part of the floor, in a process of its own
@@ -51,8 +71,17 @@ enum Bench {
 enum Output {
     /// A table.
     Text,
-    /// One line of JSON with every sample.
+    /// One line of JSON a part, with every sample.
     Json,
+}
+
+/// How long a part measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effort {
+    /// A first look.
+    Quick,
+    /// What is published.
+    Full,
 }
 
 // One thread: the measuring side takes as little of the machine as it can.
@@ -60,9 +89,29 @@ enum Output {
 async fn main() -> ExitCode {
     // `cargo bench` says this to every bench.
     let arguments = std::env::args_os().filter(|argument| argument != "--bench");
-    match Cli::parse_from(arguments).bench {
-        Bench::Pickup(args) => pickup::run(&args).await,
+    let Cli { bench, output } = Cli::parse_from(arguments);
+    match bench.unwrap_or(Bench::All) {
+        Bench::Pickup(args) => pickup::run(&args, output).await,
         Bench::Sleeper { port } => sleeper::run(port).await,
         Bench::Gateway { port, line } => gateway::run(port, line).await,
+        Bench::Quick => told(output, protocol::report(Effort::Quick).await),
+        Bench::Protocol => told(output, protocol::report(Effort::Full).await),
+        Bench::All => all(output).await,
     }
+}
+
+/// Every part, told as soon as it is there.
+async fn all(output: Output) -> ExitCode {
+    let parts = [told(output, protocol::report(Effort::Full).await)];
+    if parts.iter().all(|code| *code == ExitCode::SUCCESS) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Prints a part. The exit code says whether its targets are met.
+fn told(output: Output, report: Report) -> ExitCode {
+    println!("{}", report.told(output));
+    if report.is_met() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

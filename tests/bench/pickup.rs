@@ -18,11 +18,8 @@ use report::Report;
 /// How often all of it is repeated.
 const ROUNDS: usize = 3;
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How the figures are printed
-    #[arg(long, value_enum, default_value_t = Output::Text)]
-    output: Output,
     /// How many samples of each kind a round takes at each rest
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(10..))]
     samples: u32,
@@ -39,7 +36,7 @@ pub(crate) struct Args {
 }
 
 /// Measures, and prints the figures. The exit code says whether the target is met.
-pub(crate) async fn run(args: &Args) -> ExitCode {
+pub(crate) async fn run(args: &Args, output: Output) -> ExitCode {
     let load_before = machine::load();
     let gateway = Gateway::start().await;
     let stage = Stage::set(&gateway.url(), args.concurrency.into()).await;
@@ -74,7 +71,7 @@ pub(crate) async fn run(args: &Args) -> ExitCode {
 
     let load = [load_before, machine::load()];
     let report = Report::new(machine, load, args.concurrency, idle, drain);
-    println!("{}", report.told(args.output));
+    println!("{}", report.told(output));
     if report.is_within_target() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

@@ -39,6 +39,29 @@ impl Client {
             .unwrap_or_else(|err| panic!("redis does not answer {name}: {err}"))
     }
 
+    /// Sends some commands at once, and gives their answers in the same order.
+    ///
+    /// # Panics
+    ///
+    /// If there is an answer less.
+    pub async fn pipeline<W: AsRef<[u8]>>(&self, commands: &[Vec<W>]) -> Vec<Value> {
+        let frames: Vec<Vec<u8>> = commands.iter().map(|words| resp::encode(words)).collect();
+        let request = frames.concat();
+        let mut held = self.connection.lock().await;
+        let mut connection = match held.take().filter(Connection::is_open) {
+            Some(connection) => connection,
+            None => Connection::open(self.port).await.expect("a connection to redis"),
+        };
+        connection.send(&request).await.expect("redis takes commands");
+        let mut answers = Vec::with_capacity(commands.len());
+        for _ in commands {
+            let answer = timeout(ANSWER_LIMIT, connection.answer()).await;
+            answers.push(answer.expect("redis answers in time").expect("redis answers"));
+        }
+        *held = Some(connection);
+        answers
+    }
+
     /// Runs one command on a server that may be away.
     pub async fn try_command<W: AsRef<[u8]>>(&self, words: &[W]) -> io::Result<Value> {
         let request = resp::encode(words);

@@ -1,0 +1,34 @@
+//! The scripts beside raw Redis and beside other queues: rate, processor time of the server, bytes of its file.
+//!
+//! `cycle` says what is compared and measures it, `holdfast`, `raw` and `single` are sides, `whole`, `stages`, `claims`, `leases` and `fsync`
+//! the comparisons.
+
+mod claims;
+mod cycle;
+mod fsync;
+mod holdfast;
+mod leases;
+mod raw;
+mod single;
+mod stages;
+mod whole;
+
+use crate::Effort;
+use crate::machine::{self, Machine};
+use crate::report::Report;
+use crate::server;
+
+/// All rows of the part.
+pub(crate) async fn report(effort: Effort) -> Report {
+    let before = machine::load();
+    let server = server::start(|_| {}).await;
+    let machine = Machine::look(&server).await;
+    drop(server);
+    let mut rows = Vec::new();
+    rows.extend(whole::rows(effort).await);
+    rows.extend(stages::rows(effort).await);
+    rows.extend(claims::rows(effort).await);
+    rows.extend(leases::rows(effort).await);
+    rows.extend(fsync::rows(effort).await);
+    Report::new("protocol", machine, [before, machine::load()], rows)
+}
