@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use holdfast_testkit::stand_in::{Counts, Keep, Options};
-use holdfast_testkit::{Process, StandIn, eventually, free_port};
+use holdfast_testkit::{Process, StandIn, eventually, free_port, http};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
@@ -55,6 +55,13 @@ impl Gateway {
 
     pub(crate) fn url(&self) -> String {
         self.url.clone()
+    }
+
+    /// With `true`, calls that arrive from now on wait; with `false`, all that wait are answered.
+    pub(crate) async fn hold(&self, hold: bool) {
+        let (url, body) = (format!("{}/stand-in/hold", self.url), format!(r#"{{"hold":{hold}}}"#));
+        let answer = http::request("POST", &url, &[], body).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
     }
 
     /// What has come by now.

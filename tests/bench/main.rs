@@ -2,9 +2,10 @@
 //!
 //! # Layout
 //!
-//! Each part is a module that gives a [`report::Report`]: [`protocol`] (the scripts beside raw Redis and other queues). [`pickup`]
-//! is a bench of its own. They share `report` (rows, targets, tables), `server` (what a Redis has spent), `distance` (a round trip put between), `stage` (Redis and roles as
-//! processes), `gateway` (the stand-in, a process of its own), `sleeper` (who waits for a bell), `machine` (what it ran on) and
+//! Each part is a module that gives a [`report::Report`]: [`protocol`] (the scripts beside raw Redis and other queues), [`recovery`]
+//! (a worker is killed), [`growth`] (backlogs, workers, shards), [`memory`] (what a request takes) and [`idle`] (what no request takes).
+//! [`pickup`] is a bench of its own. They share `report` (rows, targets, tables), `server` (what a Redis has spent), `distance` (a round trip put between), `stage` and `fleet` (Redis and roles as
+//! processes), `spending` (what a process takes), `gateway` (the stand-in, a process of its own), `sleeper` (who waits for a bell), `machine` (what it ran on) and
 //! `times` (quantiles). A bench compares what it measures with a floor that it measures in the same run, by turns: figures of
 //! a busy machine are then slow on both sides.
 #![expect(
@@ -14,13 +15,19 @@
 )]
 
 mod distance;
+mod fleet;
 mod gateway;
+mod growth;
+mod idle;
 mod machine;
+mod memory;
 mod pickup;
 mod protocol;
+mod recovery;
 mod report;
 mod server;
 mod sleeper;
+mod spending;
 mod stage;
 mod times;
 
@@ -48,6 +55,14 @@ enum Bench {
     Quick,
     /// The scripts beside raw Redis and other queues
     Protocol,
+    /// A worker is killed with all that it has in flight
+    Recovery(Length),
+    /// Backlogs, workers and shards, few and many
+    Growth(Length),
+    /// What a request takes of memory, in Redis and in a worker
+    Memory(Length),
+    /// What queues take while nothing is to be done
+    Idle(Length),
     /// How long an idle system takes to call for a new request, and how fast one worker drains a queue
     Pickup(pickup::Args),
     /// A part of the floor, in a process of its own
@@ -75,6 +90,20 @@ enum Output {
     Json,
 }
 
+/// How long one part is to measure.
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct Length {
+    /// A first look
+    #[arg(long)]
+    quick: bool,
+}
+
+impl Length {
+    fn effort(self) -> Effort {
+        if self.quick { Effort::Quick } else { Effort::Full }
+    }
+}
+
 /// How long a part measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effort {
@@ -96,13 +125,23 @@ async fn main() -> ExitCode {
         Bench::Gateway { port, line } => gateway::run(port, line).await,
         Bench::Quick => told(output, protocol::report(Effort::Quick).await),
         Bench::Protocol => told(output, protocol::report(Effort::Full).await),
+        Bench::Recovery(length) => told(output, recovery::report(length.effort()).await),
+        Bench::Growth(length) => told(output, growth::report(length.effort()).await),
+        Bench::Memory(length) => told(output, memory::report(length.effort()).await),
+        Bench::Idle(length) => told(output, idle::report(length.effort()).await),
         Bench::All => all(output).await,
     }
 }
 
 /// Every part, told as soon as it is there.
 async fn all(output: Output) -> ExitCode {
-    let parts = [told(output, protocol::report(Effort::Full).await)];
+    let parts = [
+        told(output, protocol::report(Effort::Full).await),
+        told(output, recovery::report(Effort::Full).await),
+        told(output, growth::report(Effort::Full).await),
+        told(output, memory::report(Effort::Full).await),
+        told(output, idle::report(Effort::Full).await),
+    ];
     if parts.iter().all(|code| *code == ExitCode::SUCCESS) {
         ExitCode::SUCCESS
     } else {

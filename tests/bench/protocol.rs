@@ -4,9 +4,9 @@
 //! the comparisons.
 
 mod claims;
-mod cycle;
+pub(crate) mod cycle;
 mod fsync;
-mod holdfast;
+pub(crate) mod holdfast;
 mod leases;
 mod raw;
 mod single;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_testkit::{RedisOptions, RedisServer};
+use holdfast_core::script;
+use holdfast_testkit::{RedisOptions, RedisServer, Value};
 
 /// What it had spent at one moment.
 #[derive(Clone, Copy, Debug)]
@@ -47,12 +48,41 @@ pub(crate) async fn start(change: impl FnOnce(&mut RedisOptions)) -> RedisServer
     .await
 }
 
-/// How long the longest command that the slow log keeps took, in ms; 0 if none took 5.
-pub(crate) async fn longest(redis: &RedisServer) -> f64 {
-    let log = redis.command(&["SLOWLOG", "GET", "1000"]).await;
-    let entries = log.array().expect("a list of entries");
-    let times = entries.iter().filter_map(|entry| entry.array()?.get(2)?.int());
-    times.max().map_or(0.0, |us| us as f64 / 1000.0)
+/// A script that the slow log keeps.
+#[derive(Clone, Debug)]
+pub(crate) struct Slow {
+    /// How long it took, in ms.
+    pub(crate) ms: f64,
+    /// Which one it was.
+    pub(crate) script: String,
+}
+
+/// Keeps every command that takes so many µs from now on, and forgets what was kept before.
+pub(crate) async fn log_from(redis: &RedisServer, us: u64) {
+    let us = us.to_string();
+    let settings = ["CONFIG", "SET", "slowlog-log-slower-than", &us, "slowlog-max-len", "100000"];
+    for command in [&settings[..], &["SLOWLOG", "RESET"]] {
+        assert_eq!(redis.command(command).await.text(), Some("OK"));
+    }
+}
+
+/// The scripts that the slow log keeps, the longest first.
+pub(crate) async fn slow(redis: &RedisServer) -> Vec<Slow> {
+    let names: BTreeMap<String, &str> =
+        script::all().into_iter().map(|script| (script.sha1, script.name)).collect();
+    let log = redis.command(&["SLOWLOG", "GET", "-1"]).await;
+    let entry = |entry: &Value| {
+        let parts = entry.array()?;
+        let words = parts.get(3)?.array()?;
+        let is_script = words.first()?.text()?.eq_ignore_ascii_case("EVALSHA");
+        let sha1 = words.get(1).filter(|_| is_script)?.text()?;
+        let script = names.get(sha1).map_or(sha1, |name| name).to_owned();
+        Some(Slow { ms: parts.get(2)?.int()? as f64 / 1000.0, script })
+    };
+    let mut all: Vec<Slow> =
+        log.array().expect("a list of entries").iter().filter_map(entry).collect();
+    all.sort_by(|one, other| other.ms.total_cmp(&one.ms));
+    all
 }
 
 /// A section of INFO, by its names.

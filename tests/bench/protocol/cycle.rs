@@ -7,13 +7,13 @@ use holdfast_testkit::RedisServer;
 use crate::server::Spent;
 
 /// Requests in one batch.
-pub(super) const BATCH: usize = 64;
+pub(crate) const BATCH: usize = 64;
 
 /// What the gateway is taken to answer.
-pub(super) const ANSWER: usize = 200;
+pub(crate) const ANSWER: usize = 200;
 
 /// One side of a comparison, on a server of its own.
-pub(super) trait Side {
+pub(crate) trait Side {
     fn server(&self) -> &RedisServer;
 
     /// Makes what the next turns will use, so that nobody's making of it is measured.
@@ -25,17 +25,17 @@ pub(super) trait Side {
 
 /// What one request took.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cost {
+pub(crate) struct Cost {
     /// By the clock, in µs.
-    pub(super) time: f64,
+    pub(crate) time: f64,
     /// Of the server's processor, in µs.
-    pub(super) cpu: f64,
+    pub(crate) cpu: f64,
     /// Of the append-only file, in bytes.
-    pub(super) aof: f64,
+    pub(crate) aof: f64,
 }
 
 /// Runs some turns of `batch` requests each.
-pub(super) async fn measure(side: &mut impl Side, turns: usize, batch: usize) -> Cost {
+pub(crate) async fn measure(side: &mut impl Side, turns: usize, batch: usize) -> Cost {
     side.prepare(turns).await;
     let before = Spent::by(side.server()).await;
     let began = Instant::now();
@@ -46,7 +46,7 @@ pub(super) async fn measure(side: &mut impl Side, turns: usize, batch: usize) ->
 }
 
 /// What was spent since, a request.
-pub(super) async fn cost(
+pub(crate) async fn cost(
     server: &RedisServer,
     before: Spent,
     took: Duration,
@@ -59,14 +59,14 @@ pub(super) async fn cost(
 
 /// The costs of one side, round by round.
 #[derive(Debug, Default)]
-pub(super) struct Costs {
-    pub(super) time: Vec<f64>,
-    pub(super) cpu: Vec<f64>,
-    pub(super) aof: Vec<f64>,
+pub(crate) struct Costs {
+    pub(crate) time: Vec<f64>,
+    pub(crate) cpu: Vec<f64>,
+    pub(crate) aof: Vec<f64>,
 }
 
 impl Costs {
-    pub(super) fn push(&mut self, cost: Cost) {
+    pub(crate) fn push(&mut self, cost: Cost) {
         self.time.push(cost.time);
         self.cpu.push(cost.cpu);
         self.aof.push(cost.aof);
@@ -74,11 +74,11 @@ impl Costs {
 }
 
 /// What one is to the other, round by round.
-pub(super) fn ratios(one: &[f64], other: &[f64]) -> Vec<f64> {
+pub(crate) fn ratios(one: &[f64], other: &[f64]) -> Vec<f64> {
     one.iter().zip(other).map(|(one, other)| one / other).collect()
 }
 
 /// Bytes that do not compress and hold no newline: what lies in them is nobody's business.
-pub(super) fn body(size: usize, seed: usize) -> Vec<u8> {
+pub(crate) fn body(size: usize, seed: usize) -> Vec<u8> {
     (0..size).map(|at| b'a' + ((at * 31 + seed * 17) % 26) as u8).collect()
 }

@@ -89,7 +89,8 @@ impl Side for Streams {
         let raw = &self.raw;
         raw.run(&self.ready.pop().expect("a prepared batch")).await;
         let count = BATCH.to_string();
-        let read = ["XREADGROUP", "GROUP", "workers", "one", "COUNT", &count, "STREAMS", "jobs", ">"];
+        let read =
+            ["XREADGROUP", "GROUP", "workers", "one", "COUNT", &count, "STREAMS", "jobs", ">"];
         let answer = raw.run(&[words(&read)]).await;
         let places = entries(&answer[0]);
         assert_eq!(places.len(), BATCH, "there is enough");
