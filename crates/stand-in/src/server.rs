@@ -24,7 +24,7 @@ use crate::wire::{Link, Wire, finish};
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Room for the bodies of many streams at once, so that a window never paces an upload.
 const HTTP2_WINDOW: u32 = 8 << 20;
-/// More than any client opens.
+/// More than any client opens on one connection.
 const HTTP2_STREAMS: u32 = 4096;
 
 /// How a stand-in is to be.
@@ -37,6 +37,8 @@ pub struct Options {
     pub log: Option<PathBuf>,
     /// How long each answer takes, where no rule of the script says otherwise.
     pub delay: Duration,
+    /// How many calls it takes at once on a connection of HTTP/2; none: more than a client opens.
+    pub streams: Option<u32>,
 }
 
 /// What all connections share.
@@ -44,12 +46,14 @@ pub(crate) struct Shared {
     pub(crate) journal: Arc<Journal>,
     pub(crate) script: Script,
     pub(crate) delay: Duration,
+    pub(crate) streams: u32,
 }
 
 impl Shared {
     pub(crate) fn new(options: &Options) -> io::Result<Arc<Self>> {
         let journal = Arc::new(Journal::new(options.keep, options.log.as_deref())?);
-        Ok(Arc::new(Self { journal, script: Script::default(), delay: options.delay }))
+        let streams = options.streams.unwrap_or(HTTP2_STREAMS);
+        Ok(Arc::new(Self { journal, script: Script::default(), delay: options.delay, streams }))
     }
 }
 
@@ -97,6 +101,7 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
         return;
     }
     let (stream, link) = (Arc::new(stream), Arc::new(Link::default()));
+    let streams = shared.streams;
     let service = service_fn(|request| {
         let (shared, link) = (Arc::clone(&shared), Arc::clone(&link));
         async move { Ok::<_, Infallible>(routes::answer(shared, link, request).await) }
@@ -105,7 +110,7 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     http.http2()
         .initial_stream_window_size(HTTP2_WINDOW)
         .initial_connection_window_size(HTTP2_WINDOW)
-        .max_concurrent_streams(HTTP2_STREAMS);
+        .max_concurrent_streams(streams);
     let asked = {
         let spoken = http.serve_connection(TokioIo::new(Wire(Arc::clone(&stream))), service);
         tokio::select! {

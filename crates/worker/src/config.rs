@@ -97,6 +97,7 @@ fn queue(
         base: base.ok()?,
         credentials: settings.credentials.clone(),
         http: http(settings.http),
+        streams: settings.streams,
         connect_timeout: settings.times.connect_timeout,
         stall_timeout: settings.times.stall_timeout,
         attempt_timeout: settings.times.attempt_timeout,

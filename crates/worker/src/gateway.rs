@@ -5,12 +5,13 @@
 //! request to another connection only while none of it was written.) Dropping a call's future
 //! closes its connection, so that the gateway sees that nobody waits any more.
 //!
-//! Layout: `connector` (TCP and TLS), `stall` (silence half-way), `answer`
+//! Layout: `connector` (TCP and TLS), `lanes` (how many calls share a connection), `stall` (silence half-way), `answer`
 //! (the way back), `faults` (the client's errors, sorted), `taken` (the way back alone).
 
 mod answer;
 mod connector;
 mod faults;
+mod lanes;
 mod stall;
 mod taken;
 
@@ -43,6 +44,7 @@ use tokio::time::timeout;
 
 pub(crate) use self::answer::{Answer, KEPT_HEAD, KEPT_HEADERS, Reply};
 use self::connector::Connector;
+use self::lanes::Lanes;
 pub(crate) use self::taken::take;
 use crate::classify::Fault;
 
@@ -70,6 +72,8 @@ pub(crate) struct Target {
     pub(crate) credentials: Credentials,
     /// Version of HTTP.
     pub(crate) http: Http,
+    /// Calls that share a connection of HTTP/2.
+    pub(crate) streams: usize,
     /// For TCP and TLS together.
     pub(crate) connect_timeout: Duration,
     /// For silence after the first byte of an answer.
@@ -114,7 +118,7 @@ impl Sent {
 
 /// The client of one target.
 pub(crate) struct Gateway {
-    client: Client<Connector, Outgoing>,
+    lanes: Lanes,
     material: Arc<Reread<Material>>,
     target: Target,
 }
@@ -133,15 +137,22 @@ impl Gateway {
         let stall = (target.http != Http::Two).then_some(target.stall_timeout);
         let connector = Connector::new(Arc::clone(&material), target.connect_timeout, stall);
         let head_limit = u32::try_from(answer::HEAD_LIMIT).unwrap_or(u32::MAX);
-        let client = Client::builder(TokioExecutor::new())
+        let mut client = Client::builder(TokioExecutor::new());
+        client
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
             .timer(TokioTimer::new())
             .http1_max_buf_size(2 * answer::HEAD_LIMIT)
             .http2_max_header_list_size(head_limit)
-            .http2_only(target.http == Http::Two)
-            .build(connector);
-        Ok(Self { client, material, target })
+            .http2_only(target.http == Http::Two);
+        let open = move || client.build(connector.clone());
+        let may_share = match target.http {
+            Http::One => false,
+            Http::Auto => target.base.scheme() == Some(&Scheme::HTTPS),
+            Http::Two => true,
+        };
+        let lanes = Lanes::new(open, may_share.then_some(target.streams));
+        Ok(Self { lanes, material, target })
     }
 
     /// The address of `path` (it starts with a slash, and may have a query) under the target. None,
@@ -178,8 +189,8 @@ impl Gateway {
     async fn exchange(&self, call: Call, sent: Sent, begun: &AtomicBool) -> Result<Reply, Fault> {
         let mut request = self.request(call, sent);
         let connection = capture_connection(&mut request);
-        let response =
-            self.client.request(request).await.map_err(|err| faults::before_head(&err))?;
+        let (client, _lane) = self.lanes.take();
+        let response = client.request(request).await.map_err(|err| faults::before_head(&err))?;
         begun.store(true, Ordering::Relaxed);
         let (head, body) = response.into_parts();
         if let Err(fault) = answer::sound(&head) {

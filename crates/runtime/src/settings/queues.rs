@@ -14,6 +14,7 @@ use super::secret::SecretFile;
 use super::section::{Section, Shown};
 use super::target::{RequestPath, Target};
 use super::value::{Setting, Size, quoted};
+use super::worker::MOST_SLOTS;
 
 /// `[queues.<name>]`, checked.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub struct QueueSettings {
     pub credentials: Credentials,
     /// Which HTTP is spoken to the target.
     pub http: HttpVersion,
+    /// How many calls share one connection of HTTP/2.
+    pub streams: usize,
     /// The parts that the queue is split into.
     pub shards: NonZeroU32,
     /// How many requests it may hold.
@@ -183,8 +186,9 @@ pub(super) fn read(mut section: Section<'_>) -> (Option<QueueSettings>, Shown) {
     let allowed = allowed::read(s, path.as_ref());
     let credentials = credentials(s, target.as_ref());
     let http: Option<HttpVersion> = s.field("http", "auto");
+    let streams = s.within("streams", "100", 1..=MOST_SLOTS);
     let room = room(s);
-    let concurrency = s.optional_within("concurrency", 1..=10_000_u64);
+    let concurrency = s.optional_within("concurrency", 1..=MOST_SLOTS);
     let breaker: Option<bool> = s.field("breaker", "true");
     let max_attempts = s.optional_within("max_attempts", 1..=1_000_000_u64);
     let max_lapses = s.within("max_lapses", "5", 4..=100_u64);
@@ -201,6 +205,7 @@ pub(super) fn read(mut section: Section<'_>) -> (Option<QueueSettings>, Shown) {
             allowed: allowed?,
             credentials: credentials?,
             http: http?,
+            streams: usize::try_from(streams?).ok()?,
             shards: room.shards,
             capacity: room.capacity,
             capacity_bytes: room.capacity_bytes,

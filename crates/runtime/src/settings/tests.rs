@@ -117,6 +117,7 @@ fn a_queue_that_cannot_work_is_refused() {
         ("ca_file = \"ca.pem\"", "queues.default.ca_file = ca.pem needs TLS"),
         ("client_key_file = \"k\"", "queues.default.client_key_file = k needs client_cert_file"),
         ("durability = \"fast\"", "queues.default.durability = fast must be acknowledged"),
+        ("streams = 0", "queues.default.streams = 0 must be from 1 to 100000"),
         ("breaker = \"yes\"", "queues.default.breaker = yes must be true or false"),
         ("targt = \"x\"", "queues.default.targt is no setting of [queues.default]"),
     ] {

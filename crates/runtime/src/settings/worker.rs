@@ -33,6 +33,9 @@ pub struct WorkerSettings {
     pub name: Option<String>,
 }
 
+/// Requests of one queue that a worker may work on at once: over HTTP/2 they need no connection each.
+pub(super) const MOST_SLOTS: u64 = 100_000;
+
 const LEASES: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(3_600);
 const RENEWALS: std::ops::RangeInclusive<Duration> =
@@ -40,7 +43,7 @@ const RENEWALS: std::ops::RangeInclusive<Duration> =
 
 pub(super) fn read(mut section: Section<'_>) -> (Option<WorkerSettings>, Shown) {
     let ops_listen: Option<SocketAddr> = section.field("ops_listen", "127.0.0.1:9092");
-    let concurrency = section.within("concurrency", "64", 1..=10_000_u64);
+    let concurrency = section.within("concurrency", "64", 1..=MOST_SLOTS);
     let lease = section.within("lease", "15s", LEASES);
     let third = lease.map(|lease| lease / 3);
     let renew = section.derived("renew", "a third of `lease`", third, RENEWALS);

@@ -21,6 +21,7 @@ fn target(addr: SocketAddr) -> Target {
         base: format!("http://{addr}").parse().unwrap(),
         credentials: Credentials::default(),
         http: Http::One,
+        streams: 100,
         connect_timeout: Duration::from_secs(5),
         stall_timeout: Duration::from_secs(5),
         attempt_timeout: Duration::from_secs(20),

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use holdfast_core::model::{Envelope, FailureCode, Home, Outcome};
-use holdfast_testkit::stand_in::{How, Rule};
+use holdfast_testkit::StandIn;
+use holdfast_testkit::stand_in::{self, How, Rule};
 
 use crate::support::{LATER, SOON, Stage};
 
@@ -296,6 +297,25 @@ async fn a_worker_holds_one_suspect_at_a_time_over_all_its_shards() {
         for spot in &spots {
             ended += usize::from(stage.find(spot).await.home == Some(Home::Finished));
         }
+    }
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_target_that_takes_few_calls_on_a_connection_of_http_2_gets_all_of_them_by_more() {
+    let options = stand_in::Options { streams: Some(3), ..stand_in::Options::default() };
+    let gateway = StandIn::start(options).await.unwrap();
+    let stage = Stage { gateway, ..Stage::set().await };
+    stage.gateway.hold(true);
+    let worker = stage.worker("concurrency = 10", "http = \"2\"\nstreams = 3").await;
+    let mut spots = Vec::new();
+    for id in 0..10 {
+        spots.push(stage.submit(&format!("r{id}"), "{}").await);
+    }
+    stage.arrivals(10).await;
+    stage.gateway.hold(false);
+    for spot in &spots {
+        assert_eq!(stage.record(spot).await.outcome, Outcome::Answered);
     }
     worker.stop().await.unwrap();
 }
