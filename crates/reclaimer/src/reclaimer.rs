@@ -31,20 +31,32 @@ const LOOPS: [&str; 5] = ["reclaim", "promote", "expire", "sweep", "depth"];
 /// Those of them that rest after a leap of the Redis clock.
 const RESTING: [&str; 2] = ["expire", "sweep"];
 
+/// For how many passes nothing is swept once nothing was over: retention is long, and a call a pass is what an idle
+/// shard would cost.
+const SWEEP_REST: u32 = 10;
+
 /// Gives back, promotes, ends and sweeps, shard by shard.
 pub struct Reclaimer {
     redis: Redis,
     every: Duration,
     lease: Duration,
     queues: Queues,
-    clocks: BTreeMap<String, ClockWatch>,
+    known: BTreeMap<String, Known>,
     trouble: Seldom,
+}
+
+/// What is known of a shard from one pass to the next.
+#[derive(Default)]
+struct Known {
+    clock: ClockWatch,
+    /// Nothing was over at the last sweep: none before then.
+    sweep_at: Option<Instant>,
 }
 
 /// What a pass found in one shard, and what it could not do.
 struct Looked {
     shard: ShardKeys,
-    clock: ClockWatch,
+    known: Known,
     leapt: bool,
     depth: Option<DepthReply>,
     failures: Vec<(&'static str, StoreError)>,
@@ -61,7 +73,7 @@ impl Reclaimer {
             every: config.every,
             lease: config.lease,
             queues,
-            clocks: BTreeMap::new(),
+            known: BTreeMap::new(),
             trouble,
         }
     }
@@ -102,8 +114,9 @@ impl Reclaimer {
         loop {
             while looking.len() < AT_ONCE {
                 let Some(shard) = waiting.next() else { break };
-                let clock = self.clocks.remove(&shard.meta).unwrap_or_default();
-                looking.spawn(look(self.redis.clone(), shard, clock, self.lease));
+                let known = self.known.remove(&shard.meta).unwrap_or_default();
+                let rest = self.every * SWEEP_REST;
+                looking.spawn(look(self.redis.clone(), shard, known, self.lease, rest));
             }
             // An empty set: every shard has been looked at.
             let Some(looked) = looking.join_next().await else { break };
@@ -138,7 +151,7 @@ impl Reclaimer {
         if let Some(depth) = looked.depth {
             gauges.add(queue, &depth);
         }
-        self.clocks.insert(looked.shard.meta, looked.clock);
+        self.known.insert(looked.shard.meta, looked.known);
     }
 
     /// Carries an operator's word on to the shards that have not heard of it.
@@ -157,29 +170,60 @@ impl Reclaimer {
     }
 }
 
-/// Looks at one shard: the clock before what ends by it.
-async fn look(redis: Redis, shard: ShardKeys, mut clock: ClockWatch, lease: Duration) -> Looked {
-    let mut failures = Vec::new();
+/// Looks at one shard, and does what is to be done there: what is where tells, so that an idle one costs one call.
+async fn look(
+    redis: Redis,
+    shard: ShardKeys,
+    mut known: Known,
+    lease: Duration,
+    rest: Duration,
+) -> Looked {
+    let (mut failures, mut leapt) = (Vec::new(), false);
     let mut note = |name, result: Result<usize, StoreError>| {
         result.map_err(|err| failures.push((name, err))).unwrap_or_default()
     };
-    let reclaimed = note("reclaim", upkeep::reclaim(&redis, &shard).await);
-    note("promote", upkeep::promote(&redis, &shard).await);
-    let (mut leapt, mut depth, asked) = (false, None, Instant::now());
-    match (Depth { shard: &shard }).run(&redis).await {
-        Ok(seen) => {
-            leapt = clock.sight(seen.now, asked, Instant::now(), lease);
-            depth = Some(seen);
+    let mut depth = see(&redis, &shard, &mut known.clock, lease, &mut leapt).await;
+    // What could not be counted may be there.
+    let may_hold = |count: fn(&DepthReply) -> u64| depth.as_ref().map_or(true, |it| count(it) > 0);
+    let (leased, delayed) = (may_hold(|it| it.leased), may_hold(|it| it.delayed));
+    let reclaimed = match leased {
+        true => note("reclaim", upkeep::reclaim(&redis, &shard).await),
+        false => 0,
+    };
+    let promoted = match delayed {
+        true => note("promote", upkeep::promote(&redis, &shard).await),
+        false => 0,
+    };
+    if reclaimed + promoted > 0 && depth.is_ok() {
+        // The clock before what ends by it, and the gauges after what has moved.
+        depth = see(&redis, &shard, &mut known.clock, lease, &mut leapt).await;
+    }
+    let depth = depth.map_err(|err| note("depth", Err(err))).ok();
+    let now = Instant::now();
+    if let Some(seen) = depth.filter(|_| known.clock.is_trusted(now)) {
+        if seen.suspects > 0 || seen.head_deadline.is_some_and(|deadline| deadline <= seen.now) {
+            note("expire", upkeep::expire(&redis, &shard).await);
         }
-        Err(err) => {
-            note("depth", Err(err));
+        if known.sweep_at.is_none_or(|at| at <= now) {
+            let swept = note("sweep", upkeep::sweep(&redis, &shard).await);
+            known.sweep_at = (swept == 0).then(|| now + rest);
         }
     }
-    if depth.is_some() && clock.is_trusted(Instant::now()) {
-        note("expire", upkeep::expire(&redis, &shard).await);
-        note("sweep", upkeep::sweep(&redis, &shard).await);
-    }
-    Looked { shard, clock, leapt, depth, failures, reclaimed }
+    Looked { shard, known, leapt, depth, failures, reclaimed }
+}
+
+/// How much is where, and a sight of the clock.
+async fn see(
+    redis: &Redis,
+    shard: &ShardKeys,
+    clock: &mut ClockWatch,
+    lease: Duration,
+    leapt: &mut bool,
+) -> Result<DepthReply, StoreError> {
+    let asked = Instant::now();
+    let seen = Depth { shard }.run(redis).await?;
+    *leapt |= clock.sight(seen.now, asked, Instant::now(), lease);
+    Ok(seen)
 }
 
 fn unix_seconds() -> f64 {

@@ -134,7 +134,8 @@ impl Yard {
 
     /// Has the reclaimer go on from what it saw of the clock before.
     fn saw(&mut self, clock: ClockWatch) {
-        self.reclaimer.clocks.insert(self.shard.meta.clone(), clock);
+        let known = Known { clock, ..Known::default() };
+        self.reclaimer.known.insert(self.shard.meta.clone(), known);
     }
 }
 
@@ -176,4 +177,33 @@ async fn after_a_leap_of_the_clock_leases_are_taken_back_and_nothing_ends_until_
     assert_eq!(yard.homes().await, [1, 0, 1], "the late one ended, the old one is forgotten");
     let left = yard.redis.command(&["HLEN", &yard.key("ticket")]).await;
     assert_eq!(left.int(), Some(2), "of three");
+}
+
+#[tokio::test]
+async fn a_pass_over_an_idle_shard_is_one_call() {
+    let mut yard = Yard::open().await;
+    yard.reclaimer.round().await;
+    let scripts = async || {
+        let counts = yard.redis.command_counts().await;
+        counts.get("evalsha").copied().unwrap_or_default()
+    };
+    let before = scripts().await;
+    yard.reclaimer.round().await;
+    assert_eq!(scripts().await, before + 1);
+}
+
+#[tokio::test]
+async fn what_ends_while_the_sweep_rests_is_swept_after_its_rest() {
+    let mut yard = Yard::open().await;
+    yard.reclaimer.every = Duration::from_millis(10);
+    yard.reclaimer.round().await;
+    yard.forgettable().await;
+    let homes = eventually("the old one is forgotten", SOON, async || {
+        yard.reclaimer.round().await;
+        match yard.homes().await {
+            homes @ [0, 0, 0] => Ok(homes),
+            homes => Err(format!("{homes:?}")),
+        }
+    });
+    homes.await;
 }
