@@ -24,6 +24,7 @@ mod settle;
 mod shared;
 mod submit;
 mod sweep;
+mod waiting;
 
 use std::{
     sync::OnceLock,
@@ -57,6 +58,7 @@ use shared::SHARED;
 pub use shared::needed;
 pub use submit::{FullOf, LaneLimits, LimitOf, Submission, Submit, SubmitReply};
 pub use sweep::{Sweep, SweepReply};
+pub use waiting::Waiting;
 
 use crate::{
     Redis, StoreError,

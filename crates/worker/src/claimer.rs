@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use holdfast_core::clock::ClockWatch;
 use holdfast_core::model::{Fence, Outcome, Session, Ticket, Undecodable};
 use holdfast_core::redis::{Bell, OpenError};
@@ -189,6 +190,18 @@ impl Claimer {
             })
             .collect();
         Answered { shard, brought, work, deaf, tally }
+    }
+
+    /// Those of these shards that hold anything, all asked at once; also those of which it can't be told.
+    pub(crate) async fn look(self: Arc<Self>, shards: Vec<usize>) -> Vec<usize> {
+        let ask = |shard: &usize| script::Waiting { shard: &self.shards[*shard].keys };
+        let asked: Vec<_> = shards.iter().map(ask).collect();
+        let answers = join_all(asked.iter().map(|asked| asked.run(&self.store.usual))).await;
+        if answers.iter().all(Result::is_ok) {
+            told::looped("claim");
+        }
+        let holds = answers.into_iter().map(|answer| answer.unwrap_or(true));
+        shards.into_iter().zip(holds).filter(|(_, holds)| *holds).map(|(shard, _)| shard).collect()
     }
 
     fn ask(&self, offer: &Offer, fence: Fence) -> script::Claim<'_> {

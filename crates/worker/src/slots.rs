@@ -12,6 +12,9 @@ use tokio::time::Instant;
 
 use crate::breaker::{Breaker, Call, Sign};
 
+/// Looks that are no further apart are made together.
+const SOON: Duration = Duration::from_secs(1);
+
 /// What one claim may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
@@ -153,6 +156,31 @@ impl Slots {
             turn: 0,
             suspect: Suspect::None,
         }
+    }
+
+    /// The shards of several that the clock alone calls for: whether they hold anything is asked first, which costs a tenth of
+    /// a claim. They are looked at again at `next`.
+    ///
+    /// With one of them go those whose look would be soon, and from then on they are looked at together: that costs least.
+    pub(crate) fn looks(&mut self, now: Instant, next: Instant) -> Vec<usize> {
+        let by = |it: &Self, shard: usize, time: Instant| {
+            let Shard { wanted, asked, look_at, .. } = it.shards[shard];
+            !wanted && asked.is_none() && look_at <= time && it.has_room(shard, now)
+        };
+        let all = 0..self.shards.len();
+        if all.len() == 1 || !all.clone().any(|shard| by(self, shard, now)) {
+            return Vec::new();
+        }
+        let looks: Vec<usize> = all.filter(|shard| by(self, *shard, now + SOON)).collect();
+        for shard in &looks {
+            self.shards[*shard].look_at = next;
+        }
+        looks
+    }
+
+    /// A look has found something in a shard.
+    pub(crate) fn found(&mut self, shard: usize) {
+        self.shards[shard].wanted = true;
     }
 
     /// Sets slots aside for the shards that are to be claimed from now, each its share.

@@ -93,6 +93,8 @@ impl Worker {
 struct Desk {
     slots: Slots,
     claims: JoinSet<Answered>,
+    /// Each gives the shards in which it has found something.
+    looks: JoinSet<Vec<usize>>,
     attempts: JoinSet<Option<Sign>>,
     running: HashMap<Id, Running>,
     /// Attempts whose call was sent, and for long not refused.
@@ -138,6 +140,7 @@ impl Desk {
         Ok(Self {
             slots,
             claims: JoinSet::new(),
+            looks: JoinSet::new(),
             attempts: JoinSet::new(),
             running: HashMap::new(),
             // What finds no place is told by the end of its call.
@@ -164,6 +167,7 @@ impl Desk {
         stop: &CancellationToken,
     ) -> Result<(), Broken> {
         loop {
+            self.look(worker);
             for offer in self.slots.offer(Instant::now()) {
                 self.claims.spawn(Box::pin(Arc::clone(&worker.claimer).claim(offer, None)));
             }
@@ -189,10 +193,23 @@ impl Desk {
                     let Ok(answered) = answered else { return Err(Broken::Ended("claim")) };
                     self.answered(worker, answered);
                 }
+                Some(found) = self.looks.join_next() => {
+                    let Ok(found) = found else { return Err(Broken::Ended("claim")) };
+                    found.into_iter().for_each(|shard| self.slots.found(shard));
+                }
                 Some(rang) = self.rang.recv() => self.token(worker, rang),
                 Some(_) = self.tokens.join_next() => {}
                 () = sleep_until(look.unwrap_or_else(Instant::now)), if look.is_some() => {}
             }
+        }
+    }
+
+    /// Asks of shards that only the clock calls for whether they hold anything.
+    fn look(&mut self, worker: &Worker) {
+        let now = Instant::now();
+        let looks = self.slots.looks(now, now + rand::rng().random_range(POLL));
+        if !looks.is_empty() {
+            self.looks.spawn(Box::pin(Arc::clone(&worker.claimer).look(looks)));
         }
     }
 

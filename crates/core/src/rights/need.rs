@@ -63,7 +63,7 @@ impl Role {
                 "ZSCORE",
                 "HSTRLEN",
             ],
-            Self::Worker => &["INFO", "HGETALL", "HMGET", "BLPOP", "SSUBSCRIBE"],
+            Self::Worker => &["INFO", "HGETALL", "HMGET", "EXISTS", "BLPOP", "SSUBSCRIBE"],
             Self::Reclaimer => &["INFO", "HGETALL", "HMGET"],
         }
     }

@@ -58,6 +58,31 @@ fn an_empty_shard_is_left_alone_until_the_poll_the_bell_or_a_due_time() {
 }
 
 #[test]
+fn of_several_shards_those_that_the_clock_calls_for_are_looked_at_together_and_claimed_once_they_hold_something()
+ {
+    let (mut slots, now) = slots(&[4, 4, 4], &[0, 1, 2]);
+    assert!(slots.looks(now, now + POLL).is_empty(), "all are wanted at the start");
+    slots.offer(now);
+    for (shard, poll) in [(0, POLL), (1, POLL + POLL / 2), (2, 3 * POLL)] {
+        slots.answered(shard, brought(0), now, poll);
+    }
+    assert!(slots.looks(now + POLL / 2, now + 9 * POLL).is_empty(), "none is due");
+    assert_eq!(
+        slots.looks(now + POLL, now + 5 * POLL),
+        [0, 1],
+        "one is due, and one would be soon"
+    );
+    assert_eq!(slots.offer(now + POLL), [], "nothing is claimed blindly");
+    assert_eq!(slots.next_look(now), Some(now + 3 * POLL));
+    slots.found(1);
+    assert_eq!(frees(&slots.offer(now + POLL)), [(1, 4)]);
+    slots.answered(1, brought(0), now + POLL, 4 * POLL);
+    slots.rang(2, now + POLL);
+    assert_eq!(frees(&slots.offer(now + POLL)), [(2, 4)], "what rang is not looked at first");
+    assert_eq!(slots.looks(now + 5 * POLL, now + 9 * POLL), [0, 1]);
+}
+
+#[test]
 fn something_due_later_than_the_poll_does_not_delay_it() {
     let (mut slots, now) = slots(&[1], &[0]);
     slots.offer(now);
