@@ -1,13 +1,16 @@
 //! The scripts beside raw Redis and beside other queues: rate, processor time of the server, bytes of its file.
 //!
 //! `cycle` says what is compared and measures it, `holdfast`, `raw` and `single` are sides, `whole`, `stages`, `claims`, `leases` and `fsync`
-//! the comparisons.
+//! the comparisons. `peers` runs other queues as programs of their own: `bullmq` and `apalis`.
 
+mod apalis;
+mod bullmq;
 mod claims;
 pub(crate) mod cycle;
 mod fsync;
 pub(crate) mod holdfast;
 mod leases;
+mod peers;
 mod raw;
 mod single;
 mod stages;
@@ -30,5 +33,7 @@ pub(crate) async fn report(effort: Effort) -> Report {
     rows.extend(claims::rows(effort).await);
     rows.extend(leases::rows(effort).await);
     rows.extend(fsync::rows(effort).await);
+    rows.extend(bullmq::rows(effort).await);
+    rows.extend(apalis::rows(effort).await);
     Report::new("protocol", machine, [before, machine::load()], rows)
 }

@@ -68,6 +68,12 @@ impl Row {
         self
     }
 
+    /// Adds to what the figure comes from.
+    pub(crate) fn more(mut self, note: &str) -> Self {
+        self.note.push_str(note);
+        self
+    }
+
     pub(crate) fn samples(mut self, name: impl Into<String>, samples: Vec<f64>) -> Self {
         self.samples.insert(name.into(), samples);
         self
