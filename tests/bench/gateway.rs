@@ -28,33 +28,53 @@ pub(crate) struct Told {
     pub(crate) arrived: u64,
     /// Answers that were given.
     pub(crate) given: u64,
-    /// When the last call arrived, on the clock that all processes share.
+    /// When the last call arrived, or the one that was asked for, on the clock that all processes share.
     pub(crate) last: Duration,
+    /// When its answer was handed over; zero before.
+    pub(crate) answered: Duration,
 }
 
-/// A running stand-in that keeps the last arrival.
+/// Which call is told of, where it is not the last one.
+const THE_LAST: u64 = 0;
+
+/// A running stand-in that keeps the last arrivals.
 pub(crate) struct Gateway {
-    url: String,
+    port: u16,
     line: Mutex<TcpStream>,
-    _process: Process,
+    process: Process,
 }
 
 impl Gateway {
+    /// Keeps the last arrival alone.
     pub(crate) async fn start() -> Self {
+        Self::keeping(1).await
+    }
+
+    /// Keeps the last so many arrivals.
+    pub(crate) async fn keeping(most: usize) -> Self {
         let program = std::env::current_exe().expect("the bench knows its own file");
         let (port, line) = (free_port(), free_port());
-        let args = ["gateway".to_owned(), port.to_string(), line.to_string()];
+        let args = ["gateway".to_owned(), port.to_string(), line.to_string(), most.to_string()];
         let process = Process::start(program, &args, &[]);
         let line = eventually("the gateway takes calls", SOON, async || {
             TcpStream::connect(here(line)).await.map_err(|err| err.to_string())
         })
         .await;
         line.set_nodelay(true).expect("a line without delay");
-        Self { url: format!("http://{}", here(port)), line: Mutex::new(line), _process: process }
+        Self { port, line: Mutex::new(line), process }
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     pub(crate) fn url(&self) -> String {
-        self.url.clone()
+        format!("http://{}", here(self.port))
     }
 
     /// With `true`, calls that arrive from now on wait; with `false`, all that wait are answered.
@@ -77,7 +97,17 @@ impl Gateway {
 
     /// Asks to be told once so many calls have arrived and so many were answered: by the next [`Gateway::told`].
     pub(crate) async fn ask(&self, arrived: u64, given: u64) {
-        let asked = [arrived.to_be_bytes(), given.to_be_bytes()].concat();
+        self.write([arrived, given, THE_LAST]).await;
+    }
+
+    /// What is known of the call with this number, once it was answered. It must be among those that are kept.
+    pub(crate) async fn of(&self, number: u64) -> Told {
+        self.write([number, 0, number]).await;
+        self.told().await
+    }
+
+    async fn write(&self, asked: [u64; 3]) {
+        let asked = asked.map(u64::to_be_bytes).concat();
         self.line.lock().await.write_all(&asked).await.expect("the gateway listens");
     }
 
@@ -86,29 +116,47 @@ impl Gateway {
         let mut line = self.line.lock().await;
         let mut number = async || line.read_u64().await.expect("the gateway is called in time");
         let (arrived, given) = (number().await, number().await);
-        Told { arrived, given, last: Duration::from_nanos(number().await) }
+        let [last, answered] = [number().await, number().await].map(Duration::from_nanos);
+        Told { arrived, given, last, answered }
     }
 }
 
 /// The gateway's own process: it ends with its line.
-pub(crate) async fn run(port: u16, line: u16) -> ExitCode {
-    let options = Options { keep: Keep::Last(1), ..Options::default() };
+pub(crate) async fn run(port: u16, line: u16, most: usize) -> ExitCode {
+    let options = Options { keep: Keep::Last(most), ..Options::default() };
     let stand_in = StandIn::start_at(here(port), options).await.expect("a stand-in");
     // Just after its clock began: arrivals look a few microseconds later than they were.
     let began = monotonic();
     let listener = TcpListener::bind(here(line)).await.expect("a line");
     let (mut line, _) = listener.accept().await.expect("the bench connects");
-    while let (Ok(arrived), Ok(given)) = (line.read_u64().await, line.read_u64().await) {
+    while let Some([arrived, given, number]) = asked(&mut line).await {
         let wanted = |it: &Counts| it.arrived >= arrived && it.given >= given;
         let counts = stand_in.wait_until(LIMIT, wanted).await.expect("the stand-in is called");
-        let last = stand_in.arrivals().pop().map_or(began, |last| began + last.since_start);
-        let last = u64::try_from(last.as_nanos()).expect("a time in ns");
-        let told = [counts.arrived, counts.given, last].map(u64::to_be_bytes).concat();
+        let number = if number == THE_LAST { counts.arrived } else { number };
+        let call = stand_in.arrival(number);
+        let last = call.as_ref().map_or(Duration::ZERO, |call| began + call.since_start);
+        let end = call.and_then(|call| call.end);
+        let answered = end.map_or(Duration::ZERO, |end| began + end.since_start);
+        let [last, answered] = [last, answered].map(nanos);
+        let told = [counts.arrived, counts.given, last, answered].map(u64::to_be_bytes).concat();
         if line.write_all(&told).await.is_err() {
             break;
         }
     }
     ExitCode::SUCCESS
+}
+
+/// The next question; none: nobody asks any more.
+async fn asked(line: &mut TcpStream) -> Option<[u64; 3]> {
+    let mut asked = [0; 3];
+    for number in &mut asked {
+        *number = line.read_u64().await.ok()?;
+    }
+    Some(asked)
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).expect("a time in ns")
 }
 
 fn here(port: u16) -> SocketAddr {

@@ -2,11 +2,13 @@
 //!
 //! # Layout
 //!
-//! Each part is a module that gives a [`report::Report`]: [`protocol`] (the scripts beside raw Redis and other queues), [`recovery`]
-//! (a worker is killed), [`growth`] (backlogs, workers, shards), [`memory`] (what a request takes) and [`idle`] (what no request takes).
-//! [`pickup`] is a bench of its own. They share `report` (rows, targets, tables), `server` (what a Redis has spent), `distance` (a round trip put between), `stage` and `fleet` (Redis and roles as
-//! processes), `spending` (what a process takes), `gateway` (the stand-in, a process of its own), `sleeper` (who waits for a bell), `machine` (what it ran on) and
-//! `times` (quantiles). A bench compares what it measures with a floor that it measures in the same run, by turns: figures of
+//! Each part is a module that gives a [`report::Report`]: [`protocol`] (the scripts beside raw Redis and other queues),
+//! [`endtoend`] (the whole way beside a bare forwarder), [`latency`] (one request alone), [`recovery`] (a worker is killed), [`growth`]
+//! (backlogs, workers, shards), [`memory`] (what a request takes) and [`idle`] (what no request takes). [`pickup`] is a bench of
+//! its own. They share `report` (rows, targets, tables), `server` (what a Redis has spent), `spending` and `cpu` (what a process
+//! takes), `distance` (a round trip put between), `stage` and `fleet` (Redis and roles as processes), `gateway` (the stand-in, a process
+//! of its own), `caller` (who calls it or us), `sleeper` (who waits for a bell), `machine` (what it ran on) and `times` (quantiles). A
+//! bench compares what it measures with a floor that it measures in the same run, by turns: figures of
 //! a busy machine are then slow on both sides.
 #![expect(
     clippy::expect_used,
@@ -14,11 +16,15 @@
     reason = "a bench that can't measure ends and says what failed"
 )]
 
+mod caller;
+mod cpu;
 mod distance;
+mod endtoend;
 mod fleet;
 mod gateway;
 mod growth;
 mod idle;
+mod latency;
 mod machine;
 mod memory;
 mod pickup;
@@ -63,6 +69,10 @@ enum Bench {
     Memory(Length),
     /// What queues take while nothing is to be done
     Idle(Length),
+    /// The whole way of a request whose caller waits, beside a bare forwarder
+    Endtoend(Length),
+    /// How long one request takes that comes alone: idle, under load, beside a backlog
+    Latency(Length),
     /// How long an idle system takes to call for a new request, and how fast one worker drains a queue
     Pickup(pickup::Args),
     /// A part of the floor, in a process of its own
@@ -78,6 +88,19 @@ enum Bench {
         port: u16,
         /// Where it tells of them
         line: u16,
+        /// How many of the last it keeps
+        most: usize,
+    },
+    /// Who calls, in a process of its own
+    #[command(hide = true)]
+    Caller(caller::Load),
+    /// One hop and nothing else, in a process of its own
+    #[command(hide = true)]
+    Forwarder {
+        /// Where it takes calls
+        port: u16,
+        /// Where they go
+        target: u16,
     },
 }
 
@@ -122,13 +145,17 @@ async fn main() -> ExitCode {
     match bench.unwrap_or(Bench::All) {
         Bench::Pickup(args) => pickup::run(&args, output).await,
         Bench::Sleeper { port } => sleeper::run(port).await,
-        Bench::Gateway { port, line } => gateway::run(port, line).await,
+        Bench::Gateway { port, line, most } => gateway::run(port, line, most).await,
+        Bench::Caller(load) => caller::run(&load).await,
+        Bench::Forwarder { port, target } => endtoend::forwarder::run(port, target).await,
         Bench::Quick => told(output, protocol::report(Effort::Quick).await),
         Bench::Protocol => told(output, protocol::report(Effort::Full).await),
         Bench::Recovery(length) => told(output, recovery::report(length.effort()).await),
         Bench::Growth(length) => told(output, growth::report(length.effort()).await),
         Bench::Memory(length) => told(output, memory::report(length.effort()).await),
         Bench::Idle(length) => told(output, idle::report(length.effort()).await),
+        Bench::Endtoend(length) => told(output, endtoend::report(length.effort()).await),
+        Bench::Latency(length) => told(output, latency::report(length.effort()).await),
         Bench::All => all(output).await,
     }
 }
@@ -141,6 +168,8 @@ async fn all(output: Output) -> ExitCode {
         told(output, growth::report(Effort::Full).await),
         told(output, memory::report(Effort::Full).await),
         told(output, idle::report(Effort::Full).await),
+        told(output, endtoend::report(Effort::Full).await),
+        told(output, latency::report(Effort::Full).await),
     ];
     if parts.iter().all(|code| *code == ExitCode::SUCCESS) {
         ExitCode::SUCCESS

@@ -3,7 +3,7 @@
 //! `idle` and `drain` measure, each beside its floor, in rounds; `report` adds up and tells.
 
 mod drain;
-mod idle;
+pub(crate) mod idle;
 mod report;
 
 use std::process::ExitCode;
@@ -76,15 +76,15 @@ pub(crate) async fn run(args: &Args, output: Output) -> ExitCode {
 }
 
 /// A small chat request that is like no other.
-fn payload(id: &str) -> String {
+pub(crate) fn payload(id: &str) -> String {
     format!(
         r#"{{"model":"stand-in","max_tokens":64,"temperature":0.2,"messages":[{{"role":"system","content":"You answer in one sentence."}},{{"role":"user","content":"Request {id}: why is the sky blue at noon and red in the evening?"}}]}}"#
     )
 }
 
 /// The same as a submit.
-fn item(id: &str) -> String {
+pub(crate) fn item(id: &str) -> String {
     format!(r#"{{"id":"{id}","timeout":"1h","payload":{}}}"#, payload(id))
 }
 
-const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
+pub(crate) const JSON: &[(&str, &str)] = &[("content-type", "application/json")];

@@ -15,6 +15,12 @@ const SOON: Duration = Duration::from_secs(30);
 /// The one queue.
 const QUEUE: &str = "bench";
 
+/// Where requests are submitted, on the port of the API.
+pub(crate) const SUBMIT_PATH: &str = "/v1/queues/bench/requests";
+
+/// How many connections a producer takes: more than any bench opens.
+const CONNECTIONS: usize = 8192;
+
 /// What all roles share. Everything ends with it.
 pub(crate) struct Stage {
     pub(crate) redis: RedisServer,
@@ -23,21 +29,26 @@ pub(crate) struct Stage {
     pub(crate) submit_url: String,
     keys: ShardKeys,
     settings: PathBuf,
+    api: u16,
     ops: [u16; 2],
-    _producer: Process,
+    producer: Process,
     _folder: TempDir,
 }
 
 impl Stage {
     /// Redis, as `holdfast up` runs it, and a producer that is ready.
     pub(crate) async fn set(target: &str, concurrency: usize) -> Self {
-        let redis = RedisServer::start().await;
+        Self::on(RedisServer::start().await, target, concurrency).await
+    }
+
+    /// The same on a given server.
+    pub(crate) async fn on(redis: RedisServer, target: &str, concurrency: usize) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let settings = folder.path().join("bench.toml");
         let (api, ops) = (free_port(), [free_port(), free_port()]);
         let [producer_ops, worker_ops] = ops;
         let text = format!(
-            "[redis]\nurl = \"{}\"\n[producer]\nlisten = \"127.0.0.1:{api}\"\nops_listen = \"127.0.0.1:{producer_ops}\"\noperator_listen = \"127.0.0.1:0\"\n\
+            "[redis]\nurl = \"{}\"\n[producer]\nlisten = \"127.0.0.1:{api}\"\nops_listen = \"127.0.0.1:{producer_ops}\"\noperator_listen = \"127.0.0.1:0\"\nmax_connections = {CONNECTIONS}\n\
              [worker]\nops_listen = \"127.0.0.1:{worker_ops}\"\nconcurrency = {concurrency}\n\
              [queues.{QUEUE}]\ntarget = \"{target}\"\n",
             redis.url(),
@@ -48,15 +59,26 @@ impl Stage {
         let stage = Self {
             redis,
             http: Http::new(),
-            submit_url: format!("http://127.0.0.1:{api}/v1/queues/{QUEUE}/requests"),
+            submit_url: format!("http://127.0.0.1:{api}{SUBMIT_PATH}"),
             keys: ShardKeys::new(&queue, 0),
             settings,
+            api,
             ops,
-            _producer: producer,
+            producer,
             _folder: folder,
         };
         stage.ready(producer_ops).await;
         stage
+    }
+
+    /// The process of the producer.
+    pub(crate) fn producer_pid(&self) -> u32 {
+        self.producer.pid()
+    }
+
+    /// Where the API listens.
+    pub(crate) fn api(&self) -> u16 {
+        self.api
     }
 
     /// Starts a worker, and waits until it is ready.

@@ -10,16 +10,22 @@ use serde::Serialize;
 #[serde(transparent)]
 pub(crate) struct Times(Vec<f64>);
 
-/// Two points of a distribution, in microseconds.
+/// Points of a distribution, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Points {
     pub(crate) p50: f64,
     pub(crate) p99: f64,
+    pub(crate) p999: f64,
 }
 
 impl Times {
     pub(crate) fn push(&mut self, time: Duration) {
         self.0.push(time.as_secs_f64() * 1e6);
+    }
+
+    /// The samples themselves.
+    pub(crate) fn samples(&self) -> Vec<f64> {
+        self.0.clone()
     }
 
     /// The samples of several rounds in one.
@@ -30,7 +36,7 @@ impl Times {
     pub(crate) fn points(&self) -> Points {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
-        Points { p50: at(&sorted, 0.50), p99: at(&sorted, 0.99) }
+        Points { p50: at(&sorted, 0.50), p99: at(&sorted, 0.99), p999: at(&sorted, 0.999) }
     }
 }
 
@@ -48,6 +54,10 @@ fn at(sorted: &[f64], share: f64) -> f64 {
 impl Points {
     /// Point by point.
     pub(crate) fn zip(self, other: Self, with: impl Fn(f64, f64) -> f64) -> Self {
-        Self { p50: with(self.p50, other.p50), p99: with(self.p99, other.p99) }
+        Self {
+            p50: with(self.p50, other.p50),
+            p99: with(self.p99, other.p99),
+            p999: with(self.p999, other.p999),
+        }
     }
 }

@@ -87,8 +87,8 @@ impl Journal {
             log.ended(number, &end);
         }
         let mut kept = self.kept();
-        let place = kept.front().and_then(|first| number.checked_sub(first.number));
-        let arrival = place.and_then(|at| usize::try_from(at).ok()).and_then(|at| kept.get_mut(at));
+        let place = place(&kept, number);
+        let arrival = place.and_then(|at| kept.get_mut(at));
         if let Some(arrival) = arrival {
             arrival.end = Some(end);
         }
@@ -108,7 +108,8 @@ impl Journal {
 
     /// One arrival, if it is kept.
     pub(crate) fn get(&self, number: u64) -> Option<Arrival> {
-        self.after(number.checked_sub(1)?, 1).into_iter().find(|arrival| arrival.number == number)
+        let kept = self.kept();
+        kept.get(place(&kept, number)?).cloned()
     }
 
     /// The counts, to read or to wait for.
@@ -120,6 +121,11 @@ impl Journal {
     fn kept(&self) -> MutexGuard<'_, VecDeque<Arrival>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Where an arrival stands among those that are kept: their numbers have no gaps. It may be past the last.
+fn place(kept: &VecDeque<Arrival>, number: u64) -> Option<usize> {
+    usize::try_from(number.checked_sub(kept.front()?.number)?).ok()
 }
 
 /// The open entry of one arrival. Dropped before it is ended, its client has gone.

@@ -115,6 +115,11 @@ impl StandIn {
         self.shared.journal.after(0, usize::MAX)
     }
 
+    /// The arrival with this number, if it is kept.
+    pub fn arrival(&self, number: u64) -> Option<Arrival> {
+        self.shared.journal.get(number)
+    }
+
     /// The bodies of the kept arrivals, in their order.
     pub fn bodies(&self) -> Vec<Bytes> {
         self.arrivals().into_iter().map(|arrival| arrival.body).collect()

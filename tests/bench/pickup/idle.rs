@@ -21,31 +21,31 @@ use crate::times::{Times, monotonic};
 const WARM_UP: u32 = 50;
 
 /// What is needed to measure.
-pub(super) struct Plan<'a> {
-    pub(super) stage: &'a Stage,
-    pub(super) gateway: &'a Gateway,
+pub(crate) struct Plan<'a> {
+    pub(crate) stage: &'a Stage,
+    pub(crate) gateway: &'a Gateway,
     /// How long the system is left alone before each sample.
-    pub(super) rest: Duration,
-    pub(super) samples: u32,
+    pub(crate) rest: Duration,
+    pub(crate) samples: u32,
 }
 
 /// The samples of a round at one rest, in microseconds.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Round {
+pub(crate) struct Round {
     /// How long the system was left alone before each sample, in ms.
-    pub(super) rest: u64,
+    pub(crate) rest: u64,
     /// From before RPUSH until another process has the answer to its BLPOP.
-    pub(super) bell: Times,
+    pub(crate) bell: Times,
     /// One POST straight to the gateway and its answer.
-    pub(super) http: Times,
+    pub(crate) http: Times,
     /// From before the submit until the gateway has the call.
-    pub(super) pickup: Times,
+    pub(crate) pickup: Times,
     /// The submit until its 202.
-    pub(super) submit: Times,
+    pub(crate) submit: Times,
 }
 
 impl Plan<'_> {
-    pub(super) async fn round(&self, round: usize) -> Round {
+    pub(crate) async fn round(&self, round: usize) -> Round {
         let sleeper = Sleeper::start(self.stage.redis.port()).await;
         let rest = u64::try_from(self.rest.as_millis()).expect("a rest in ms");
         let mut measured = Round::default();
@@ -63,12 +63,14 @@ impl Plan<'_> {
         measured
     }
 
-    async fn bell(&self, sleeper: &Sleeper) -> Duration {
+    /// The wake-up, after the rest.
+    pub(crate) async fn bell(&self, sleeper: &Sleeper) -> Duration {
         sleep(self.rest).await;
         sleeper.wake().await
     }
 
-    async fn http(&self, id: &str) -> Duration {
+    /// The call, after the rest.
+    pub(crate) async fn http(&self, id: &str) -> Duration {
         let (url, payload) = (self.gateway.url() + "/v1/chat/completions", payload(id));
         sleep(self.rest).await;
         let began = Instant::now();
@@ -79,7 +81,7 @@ impl Plan<'_> {
     }
 
     /// Until the gateway has the call, by its own journal, and until the 202.
-    async fn pickup(&self, id: &str) -> (Duration, Duration) {
+    pub(crate) async fn pickup(&self, id: &str) -> (Duration, Duration) {
         let (before, item) = (self.gateway.now().await, item(id));
         self.gateway.ask(before.arrived + 1, before.given).await;
         sleep(self.rest).await;

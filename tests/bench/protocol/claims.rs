@@ -16,8 +16,7 @@ pub(super) async fn rows(effort: Effort) -> Vec<Row> {
     let rounds = if effort == Effort::Quick { 3 } else { 9 };
     let mut holdfast = ours().await;
     let mut single = Single::new(server::start(|_| {}).await, SIZE).await;
-    let (mut batched, mut alone, mut lean) =
-        (Costs::default(), Costs::default(), Costs::default());
+    let (mut batched, mut alone, mut lean) = (Costs::default(), Costs::default(), Costs::default());
     for round in 0..=rounds {
         eprintln!("claim and ack: round {round} of {rounds}");
         let costs = [
