@@ -40,17 +40,22 @@ pub(crate) struct Load {
     /// How many calls a second; none: each as soon as the one before has its answer
     #[arg(long)]
     pub(crate) rate: Option<f64>,
+    /// Processes whose processor time is to be told
+    #[arg(long)]
+    pub(crate) pids: Vec<u32>,
 }
 
 /// What became of the calls.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+///
+/// All of it while they were counted: what connections and a cold start cost is no part of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Called {
-    /// Answers, those of the warm-up and of the end included.
-    pub(crate) answers: f64,
-    /// Answers a second while they were counted.
+    /// Answers a second.
     pub(crate) rate: f64,
     /// What one call cost this client, in µs of processor time.
     pub(crate) cpu: f64,
+    /// The same of each process that was named.
+    pub(crate) others: Vec<f64>,
 }
 
 impl Load {
@@ -76,6 +81,7 @@ impl Load {
         args.extend(number("warm-up", self.warm_up));
         args.extend(number("time", self.time));
         args.extend(self.rate.into_iter().flat_map(|it| ["--rate".to_owned(), it.to_string()]));
+        args.extend(self.pids.iter().flat_map(|pid| number("pids", (*pid).into())));
         args
     }
 
@@ -121,30 +127,39 @@ pub(crate) async fn run(load: &Load) -> ExitCode {
     }
     let (now, millis) = (Instant::now(), Duration::from_millis);
     let begin = now + millis(load.warm_up);
+    let end = begin + millis(load.time);
     let every = load.rate.map(|rate| Duration::from_secs_f64(f64::from(load.in_flight) / rate));
     let proof: &[u8] = if load.producer { b"\nholdfast-outcome: answered\r" } else { b"" };
     let mut callers = JoinSet::new();
     for (nth, stream) in streams.into_iter().enumerate() {
         let first = |every: Duration| now + every.mul_f64(nth as f64 / f64::from(load.in_flight));
         let pace = every.map(|every| (first(every), every));
-        let plan = Plan { begin, end: begin + millis(load.time), pace, proof };
+        let plan = Plan { begin, end, pace, proof };
         callers.spawn(Box::pin(call(stream, Arc::clone(&request), plan)));
     }
-    let counts = callers.join_all().await;
-    let sum = |of: fn(&(u64, u64)) -> u64| counts.iter().map(of).sum::<u64>() as f64;
-    let answers = sum(|counts| counts.0);
+    let spent = || -> Vec<Duration> {
+        let own = std::process::id();
+        [own].iter().chain(&load.pids).map(|pid| cpu::of(*pid)).collect()
+    };
+    sleep_until(begin).await;
+    let before = spent();
+    sleep_until(end).await;
+    let after = spent();
+    let answers = callers.join_all().await.iter().sum::<u64>() as f64;
+    let each = before.iter().zip(&after);
+    let mut each = each.map(|(before, after)| (*after - *before).as_secs_f64() * 1e6 / answers);
     let called = Called {
-        answers,
-        rate: sum(|counts| counts.1) / millis(load.time).as_secs_f64(),
-        cpu: cpu::of(std::process::id()).as_secs_f64() * 1e6 / answers,
+        rate: answers / millis(load.time).as_secs_f64(),
+        cpu: each.next().expect("its own time stands first"),
+        others: each.collect(),
     };
     println!("{}", serde_json::to_string(&called).expect("figures are JSON"));
     ExitCode::SUCCESS
 }
 
-/// Calls on one connection: how many answers came in all, and how many of them count.
-async fn call(mut stream: TcpStream, request: Arc<[u8]>, plan: Plan) -> (u64, u64) {
-    let (mut all, mut counted) = (0, 0);
+/// Calls on one connection: how many answers came that count.
+async fn call(mut stream: TcpStream, request: Arc<[u8]>, plan: Plan) -> u64 {
+    let mut counted = 0;
     let mut answer = Vec::with_capacity(4096);
     let mut next = plan.pace.map(|(first, _)| first);
     while Instant::now() < plan.end {
@@ -161,10 +176,9 @@ async fn call(mut stream: TcpStream, request: Arc<[u8]>, plan: Plan) -> (u64, u6
         let is_proven = plan.proof.is_empty() || find(&answer, plan.proof).is_some();
         let is_good = answer.starts_with(b"HTTP/1.1 200 ") && is_proven;
         assert!(is_good, "{}", String::from_utf8_lossy(&answer));
-        all += 1;
         counted += u64::from((plan.begin..plan.end).contains(&Instant::now()));
     }
-    (all, counted)
+    counted
 }
 
 /// Whether there is a head and as much of a body as it says.

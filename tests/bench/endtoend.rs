@@ -16,7 +16,7 @@ use crate::gateway::Gateway;
 use crate::machine::{self, Machine};
 use crate::report::Report;
 use crate::stage::Stage;
-use crate::{Effort, cpu, server};
+use crate::{Effort, server};
 use forwarder::Forwarder;
 
 /// How many requests are in flight.
@@ -95,8 +95,9 @@ impl Cast {
             Side::Waiting => self.stage.api(),
         };
         let producer = side == Side::Waiting;
-        let load = Load { port, producer, in_flight, warm_up: WARM_UP, time, rate: None };
-        let before = self.spent(side);
+        let processes = self.processes(side);
+        let pids = processes.iter().map(|(_, pid)| *pid).collect();
+        let load = Load { port, producer, in_flight, warm_up: WARM_UP, time, rate: None, pids };
         let called = load.run().await;
         // The last is told before it is settled for the worker.
         eventually("all is settled", SOON, async || match self.stage.unfinished().await {
@@ -104,26 +105,23 @@ impl Cast {
             left => Err(format!("{left} are left")),
         })
         .await;
-        let after = self.spent(side);
-        let each = |((name, before), (_, after)): (&(_, Duration), &(_, Duration))| {
-            (*name, (*after - *before).as_secs_f64() * 1e6 / called.answers)
-        };
-        let cpu = before.iter().zip(&after).map(each).collect();
+        let names = processes.iter().map(|(name, _)| *name);
+        let cpu = names.zip(called.others.iter().copied()).collect();
         Turn { side, in_flight, called, cpu }
     }
 
-    /// The processor time of all that a side needs.
-    fn spent(&self, side: Side) -> Vec<(&'static str, Duration)> {
-        let mut pids = vec![("the gateway", self.gateway.pid())];
+    /// All that a side needs beside the client.
+    fn processes(&self, side: Side) -> Vec<(&'static str, u32)> {
+        let mut processes = vec![("the gateway", self.gateway.pid())];
         match side {
             Side::Straight => {}
-            Side::Forwarder => pids.push(("the forwarder", self.forwarder.pid())),
-            Side::Waiting => pids.extend([
+            Side::Forwarder => processes.push(("the forwarder", self.forwarder.pid())),
+            Side::Waiting => processes.extend([
                 ("the producer", self.stage.producer_pid()),
                 ("the worker", self.worker.pid()),
                 ("Redis", self.stage.redis.pid()),
             ]),
         }
-        pids.into_iter().map(|(name, pid)| (name, cpu::of(pid))).collect()
+        processes
     }
 }

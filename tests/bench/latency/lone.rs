@@ -15,7 +15,7 @@ use crate::stage::Stage;
 use crate::times::{Times, monotonic};
 
 /// What comes first is slower on every side: connections are made, caches are cold.
-const WARM_UP: usize = 20;
+const WARM_UP: usize = 10;
 
 /// Stands in what the gateway takes its time for.
 const SLOWLY: &str = "think twice";
