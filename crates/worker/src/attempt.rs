@@ -122,7 +122,8 @@ async fn read(work: &mut Work) -> Result<Option<Bytes>, SettleKind> {
         biased;
         why = work.claim.stopped() => Err(stopped(why, false)),
         () = sleep_until(work.deadline) => Err(decide::after_deadline()),
-        request = large.read() => Ok(request),
+        // Boxed: few requests are large, and each keeps the room of the largest state that it may come to.
+        request = Box::pin(large.read()) => Ok(request),
     }
 }
 

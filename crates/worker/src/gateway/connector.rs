@@ -9,10 +9,9 @@ use std::time::Duration;
 use holdfast_runtime::credentials::Material;
 use holdfast_runtime::reread::Reread;
 use hyper::Uri;
+use hyper::rt::{Read, Write};
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
-use hyper_util::client::legacy::connect::{Connection, HttpConnector};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use tokio::time::timeout;
 use tower::Service;
 
@@ -69,8 +68,20 @@ impl Connector {
     }
 }
 
-/// What a connection is made of.
-pub(super) type Stream = Watched<MaybeHttpsStream<TokioIo<TcpStream>>>;
+/// What a connection is made of. What it stands on is boxed: the state of TLS is large, and a connection without it would
+/// keep the room for it several times over.
+pub(super) type Stream = Watched<Box<dyn Io>>;
+
+/// Bytes from and to a target, over TLS or not.
+pub(super) trait Io: Read + Write + Connection + Send + Unpin {}
+
+impl<T: Read + Write + Connection + Send + Unpin> Io for T {}
+
+impl Connection for Box<dyn Io> {
+    fn connected(&self) -> Connected {
+        (**self).connected()
+    }
+}
 
 impl Service<Uri> for Connector {
     type Response = Stream;
@@ -93,6 +104,10 @@ impl Service<Uri> for Connector {
                 Err(_) => return Err(ConnectFault::TimedOut),
             };
             let shared = stream.connected().is_negotiated_h2();
+            let stream: Box<dyn Io> = match stream {
+                MaybeHttpsStream::Http(plain) => Box::new(plain),
+                tls @ MaybeHttpsStream::Https(_) => Box::new(tls),
+            };
             Ok(Watched::new(stream, stall_timeout.filter(|_| !shared)))
         })
     }
