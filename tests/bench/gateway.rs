@@ -79,7 +79,8 @@ impl Gateway {
 
     /// With `true`, calls that arrive from now on wait; with `false`, all that wait are answered.
     pub(crate) async fn hold(&self, hold: bool) {
-        let (url, body) = (format!("{}/stand-in/hold", self.url), format!(r#"{{"hold":{hold}}}"#));
+        let (url, body) =
+            (format!("{}/stand-in/hold", self.url()), format!(r#"{{"hold":{hold}}}"#));
         let answer = http::request("POST", &url, &[], body).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
     }

@@ -33,7 +33,11 @@ const RESTING: [&str; 2] = ["expire", "sweep"];
 
 /// For how many passes nothing is swept once nothing was over: retention is long, and a call a pass is what an idle
 /// shard would cost.
-const SWEEP_REST: u32 = 10;
+const REST_PASSES: u32 = 10;
+
+/// But never longer: doctor tells that nobody sweeps after ten seconds, and the beat of an idle shard that is older than half
+/// a lease would be taken for an outage.
+const REST: Duration = Duration::from_secs(8);
 
 /// Gives back, promotes, ends and sweeps, shard by shard.
 pub struct Reclaimer {
@@ -115,7 +119,7 @@ impl Reclaimer {
             while looking.len() < AT_ONCE {
                 let Some(shard) = waiting.next() else { break };
                 let known = self.known.remove(&shard.meta).unwrap_or_default();
-                let rest = self.every * SWEEP_REST;
+                let rest = (self.every * REST_PASSES).min(REST);
                 looking.spawn(look(self.redis.clone(), shard, known, self.lease, rest));
             }
             // An empty set: every shard has been looked at.
@@ -185,7 +189,10 @@ async fn look(
     let mut depth = see(&redis, &shard, &mut known.clock, lease, &mut leapt).await;
     // What could not be counted may be there.
     let may_hold = |count: fn(&DepthReply) -> u64| depth.as_ref().map_or(true, |it| count(it) > 0);
-    let (leased, delayed) = (may_hold(|it| it.leased), may_hold(|it| it.delayed));
+    let is_rested = known.sweep_at.is_none_or(|at| at <= Instant::now());
+    // A shard that holds nothing is reclaimed now and then all the same: that writes its beat.
+    let leased = may_hold(|it| it.leased) || is_rested;
+    let delayed = may_hold(|it| it.delayed);
     let reclaimed = match leased {
         true => note("reclaim", upkeep::reclaim(&redis, &shard).await),
         false => 0,
@@ -204,7 +211,7 @@ async fn look(
         if seen.suspects > 0 || seen.head_deadline.is_some_and(|deadline| deadline <= seen.now) {
             note("expire", upkeep::expire(&redis, &shard).await);
         }
-        if known.sweep_at.is_none_or(|at| at <= now) {
+        if is_rested {
             let swept = note("sweep", upkeep::sweep(&redis, &shard).await);
             known.sweep_at = (swept == 0).then(|| now + rest);
         }
