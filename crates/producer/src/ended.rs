@@ -77,6 +77,11 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
+    /// Whether this is what it waits for.
+    pub(crate) fn is_for(&self, generation: Generation) -> bool {
+        self.name.ends_with(generation.as_bytes())
+    }
+
     /// Comes back when the end was told, also if that was before.
     pub(crate) async fn woken(&mut self) {
         if !self.woken.is_terminated() && (&mut self.woken).await.is_ok() {

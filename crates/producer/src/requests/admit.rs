@@ -15,6 +15,7 @@ use crate::admission::{Candidate, Told};
 use crate::api::given_request_id;
 use crate::app::{App, Named, Queue};
 use crate::batcher::{Place, Unanswered};
+use crate::ended::Watch;
 use crate::item::{Field, Item, ItemError, TimeFault};
 use crate::path::read_id;
 use crate::problem::{Kind, Problem};
@@ -100,6 +101,11 @@ impl Prepared {
     /// What it is called.
     pub(crate) fn named(&self) -> &Named {
         &self.named
+    }
+
+    /// Waits for its end from now on, before it is sent.
+    pub(crate) fn watch(&self, app: &App) -> Watch {
+        app.ended.watch(self.named.key, self.candidate.generation)
     }
 
     /// How many bytes of a call it takes.

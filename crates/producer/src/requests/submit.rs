@@ -18,12 +18,14 @@ use super::head::choose_id;
 use super::shown;
 use crate::app::{App, Named, Queue};
 use crate::body::{self, Held};
+use crate::ended::Watch;
 use crate::item::Item;
 use crate::openapi::{Answer, Input, Operation, Parameter, Shape};
 use crate::path::InQueue;
 use crate::problem::{Kind, Problem};
 use crate::query::{Known, Query};
 use crate::status::Seen;
+use crate::wait::Waited;
 use crate::who::Caller;
 use crate::{prefer, result, wait};
 
@@ -89,21 +91,21 @@ pub(crate) async fn submit(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
+    // A result is for those who may read; a preference may be passed over.
+    let wait = prefer::wait(&headers).filter(|_| caller.scopes.has(Scope::Read));
     let admitted = async {
         Query::parse(query.as_deref(), Known::Nothing)?;
         body::check_type(&headers)?;
         let held = body::read(body, queue.body_limit, &app.memory).await?;
-        admit(&app, &queue, &caller, (&headers, held)).await
+        admit(&app, &queue, &caller, (&headers, held), wait.is_some()).await
     };
-    let admitted = admitted.await;
+    let (admitted, watch) = match admitted.await {
+        Ok((admitted, watch)) => (Ok(admitted), watch),
+        Err(problem) => (Err(problem), None),
+    };
     metrics::submitted(queue.name.as_str(), outcome(&admitted));
     match admitted {
-        Ok(admitted) => {
-            // A result is for those who may read; a preference may be passed over.
-            let may_read = caller.scopes.has(Scope::Read);
-            let wait = prefer::wait(&headers).filter(|_| may_read);
-            answer(&app, admitted, wait).await
-        }
+        Ok(admitted) => answer(&app, admitted, wait, watch).await,
         Err(problem) => problem.into_response(),
     }
 }
@@ -113,18 +115,27 @@ async fn admit(
     queue: &Arc<Queue>,
     caller: &Caller,
     (headers, held): (&HeaderMap, Held),
-) -> Result<Admitted, Problem> {
+    waits: bool,
+) -> Result<(Admitted, Option<Watch>), Problem> {
     let now_ms = app.store.clock.now_ms();
     let frame = queue.frame(now_ms);
     let mut item = Item::parse(&held.bytes, frame)?;
     let given = choose_id(item.id.take(), headers)?;
     let origin = Origin::new(caller, headers);
     let received = Received { bytes: &held.bytes, share: held.share, now_ms };
-    Prepared::new(app, &origin, (queue, given), item, received)?.admit(app, None).await
+    let prepared = Prepared::new(app, &origin, (queue, given), item, received)?;
+    // Before it is sent: however soon it ends, that is heard.
+    let watch = waits.then(|| prepared.watch(app));
+    Ok((prepared.admit(app, None).await?, watch))
 }
 
 /// 202 or 200 with the status; the result, if the caller wants to wait and it comes in time.
-async fn answer(app: &App, admitted: Admitted, wait: Option<Duration>) -> Response {
+async fn answer(
+    app: &App,
+    admitted: Admitted,
+    wait: Option<Duration>,
+    watch: Option<Watch>,
+) -> Response {
     let Admitted { named, mut seen, replayed } = admitted;
     let code = if replayed { StatusCode::OK } else { StatusCode::ACCEPTED };
     let mut response = None;
@@ -133,11 +144,15 @@ async fn answer(app: &App, admitted: Admitted, wait: Option<Duration>) -> Respon
     if let Some(wait) = wait {
         let until = tokio::time::Instant::now() + wait;
         let generation = seen.ticket.generation;
-        if let Ok(Some(found)) = wait::until_over(app, &named, generation, until).await
+        // Of a repeat, another generation may be meant.
+        let watch = watch.filter(|watch| watch.is_for(generation));
+        let waited = wait::until_over(app, &named, generation, until, watch).await;
+        if let Ok(Waited { found: Some(found), is_whole }) = waited
             && found.ticket.generation == generation
         {
             if found.home.is_some_and(Home::is_end) {
-                response = result::of_ended(app, &named, generation).await.ok();
+                let whole = is_whole.then(|| found.clone());
+                response = result::of_ended(app, &named, whole, generation).await.ok();
             }
             if response.is_none()
                 && let Some(now) = seen_now(app, &named, found).await

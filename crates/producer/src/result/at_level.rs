@@ -30,7 +30,7 @@ pub(super) async fn after_wait(
     let generation = pinned.unwrap_or(found.ticket.generation);
     if wait.is_some_and(|wait| !wait.is_zero()) {
         // Looks of a wait show nothing: only what is told at its end must be safe.
-        wait::until_over(app, named, generation, until).await?;
+        wait::until_over(app, named, generation, until, None).await?;
     }
     of(app, named, generation).await
 }
