@@ -139,8 +139,8 @@ pub enum Call {
     },
     /// Where requests are, and how they ended.
     Read {
-        /// With the whole record.
-        whole: bool,
+        /// How long a record may be to come whole.
+        whole: usize,
         /// With a write.
         tick: bool,
         /// Which.

@@ -19,8 +19,8 @@ pub enum Part {
     Record {
         /// The record.
         record: Option<Box<Record>>,
-        /// Whether all of it.
-        whole: bool,
+        /// How long it may be to come whole.
+        whole: usize,
     },
     /// What was submitted; nothing where it is gone.
     Request(Id, Option<Body>),

@@ -43,7 +43,7 @@ impl Call {
             Self::Expire { limit } => vec![text(limit)],
             Self::Sweep { limit, age } => vec![text(limit), text(age)],
             Self::Read { whole, tick, ids } => rows(
-                vec![flag(*whole), flag(*tick)],
+                vec![text(whole), flag(*tick)],
                 ids.iter().map(|id| vec![names::key(*id).into()]),
             ),
             Self::Policy { schema, write, rows: them } => {
@@ -174,7 +174,7 @@ impl Part {
             Self::Ticket(ticket) => Value::Bytes(ticket.pack()),
             Self::Record { record, whole } => {
                 let mut bytes = record.as_ref().map(|record| record.pack()).unwrap_or_default();
-                if !whole {
+                if bytes.len() > *whole {
                     bytes.truncate(64);
                 }
                 Value::Bytes(bytes)

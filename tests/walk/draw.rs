@@ -152,7 +152,7 @@ impl Draw<'_> {
                 age: self.dice.of(&[600_000, 600_000, 20_000]),
             },
             "read" => Call::Read {
-                whole: self.dice.one_in(2),
+                whole: self.dice.of(&[0, 100, 1000]),
                 tick: self.dice.one_in(2),
                 ids: self.rows(Self::read_of),
             },

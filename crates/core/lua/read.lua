@@ -11,7 +11,7 @@ KEYS[6] dead      ZSET  handle, scored by end of retention
 KEYS[7] ticket    HASH  key -> packed state
 KEYS[8] result    HASH  key -> terminal record
 KEYS[9] meta      HASH  tick
-ARGV[1] 1 if the record is wanted whole, 0 if its first 64 bytes are enough
+ARGV[1] how many bytes a record may have to come whole; of a longer one its first 64 come
 ARGV[2] 1 if the call must end with a write of its own (durability), else 0
 ARGV rows of 1: key
 
@@ -26,9 +26,9 @@ Holds   One home, read whole in one script.
 ]]
 local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased = KEYS[4], finished = KEYS[5],
   dead = KEYS[6], ticket = KEYS[7], result = KEYS[8], meta = KEYS[9]}
-local whole, tick = ARGV[1] == '1', ARGV[2] == '1'
-if #ARGV - 2 > MOST_ROWS then
-  return redis.error_reply('BADARG read: up to 256 rows')
+local whole, tick = tonumber(ARGV[1]), ARGV[2] == '1'
+if not whole or #ARGV - 2 > MOST_ROWS then
+  return redis.error_reply('BADARG read: a number of bytes, up to 256 rows')
 end
 for at = 3, #ARGV do
   if #ARGV[at] ~= 16 then
@@ -47,7 +47,7 @@ for at = 3, #ARGV do
     if home == 'finished' or home == 'dead' then
       record = redis.call('HGET', keys.result, key) or ''
     end
-    answers[#answers + 1] = {'at', home, score, digits(now), ticket, whole and record or record:sub(1, 64)}
+    answers[#answers + 1] = {'at', home, score, digits(now), ticket, #record <= whole and record or record:sub(1, 64)}
   end
 end
 if tick then

@@ -44,7 +44,7 @@ pub(crate) use may::{May, Words, may, only_asks};
 pub use overrule::{Override, Overrule, OverruleMode, OverruleReply};
 pub use policy::{Policy, PolicyReply, QueuePolicy};
 pub use promote::{Promote, PromoteReply};
-pub use read::{Found, Read};
+pub use read::{Found, RECORD_HEAD, Read};
 pub use reclaim::{Charge, Reclaim, ReclaimReply};
 pub use redrive::{Redrive, RedriveReply};
 pub use register::{

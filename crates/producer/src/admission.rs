@@ -157,7 +157,7 @@ impl Admission {
         if self.store.redis.trouble() != Some(Trouble::Unreachable) {
             return false;
         }
-        let read = Read { shard: &self.shard, keys: &[], whole: false, tick: false };
+        let read = Read { shard: &self.shard, keys: &[], whole: 0, tick: false };
         let call = || read.run(&self.store.redis);
         patiently(self.store.patience, call).await.is_err_and(|lost| lost.may_have_run)
     }
@@ -202,7 +202,7 @@ impl Admission {
         unread: impl Fn(&Lost) -> Told,
     ) {
         let keys: Vec<Key> = group.iter().map(|job| job.item.submission.key()).collect();
-        let read = Read { shard: &self.shard, keys: &keys, whole: false, tick: false };
+        let read = Read { shard: &self.shard, keys: &keys, whole: 0, tick: false };
         let call = || read.run(&self.store.redis);
         let kept = match patiently(self.store.patience, call).await {
             Ok(kept) => kept,

@@ -141,7 +141,7 @@ impl Gate {
 
     /// What is kept, as safe as Redis is by itself, and nothing written.
     async fn read(&self, keys: &[Key]) -> Confirmed {
-        let read = Read { shard: &self.shard, keys, whole: false, tick: false };
+        let read = Read { shard: &self.shard, keys, whole: 0, tick: false };
         let call = || read.run(&self.store.redis);
         let answered =
             patiently(self.store.patience, call).await.map_err(|lost| self.unread(&lost));
@@ -198,7 +198,7 @@ impl Confirming {
         if gate.missing().await.map_err(|lost| gate.unread(&lost))?.is_some() {
             return gate.read(keys).await;
         }
-        let read = Read { shard: &gate.shard, keys, whole: false, tick: true };
+        let read = Read { shard: &gate.shard, keys, whole: 0, tick: true };
         // Over again from the read, if the connection was lost.
         let call = || read.run_at(&self.durable);
         match patiently(budget(&self.durable, &gate.store), call).await {

@@ -114,7 +114,7 @@ async fn read(
     let Some(place) = queue.shards.get(shard).filter(|_| !keys.is_empty()) else {
         return Ok(part.members.iter().map(|_| None).collect());
     };
-    let read = Read { shard: &place.keys, keys: &keys, whole: false, tick: false };
+    let read = Read { shard: &place.keys, keys: &keys, whole: 0, tick: false };
     let call = || read.run(&app.store.redis);
     let answered = patiently(app.store.patience, call).await.map_err(|lost| away(queue, &lost))?;
     let mut found = answered.answer.into_iter();

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use holdfast_core::Chain;
 use holdfast_core::keys::ShardKeys;
 use holdfast_core::model::Key;
-use holdfast_core::script::{Found, Read};
+use holdfast_core::script::{Found, MAX_BYTES, MAX_ITEMS, Read};
 use tracing::warn;
 
 use crate::app::{App, Named, Store};
 use crate::batcher::{Inbox, Job, Unanswered};
 use crate::problem::Problem;
 use crate::store::{Lost, Unread, crowded, patiently};
+
+/// A record comes along with a look if it has no more bytes than this: so many looks as travel together stay within a call.
+const ALONG: usize = MAX_BYTES / MAX_ITEMS;
 
 /// What is kept under a key, if that could be found out.
 pub(crate) type Looked = Result<Option<Found>, Unread>;
@@ -35,7 +38,7 @@ impl Lookup {
             return;
         }
         let keys: Vec<Key> = group.iter().map(|job| job.item).collect();
-        let read = Read { shard: &self.shard, keys: &keys, whole: false, tick: false };
+        let read = Read { shard: &self.shard, keys: &keys, whole: ALONG, tick: false };
         let call = || read.run(&self.store.redis);
         let found: Vec<Looked> = match patiently(self.store.patience, call).await {
             Ok(answered) => {
@@ -64,7 +67,7 @@ impl Lookup {
 }
 
 impl App {
-    /// Looks at a request: its state, and of its record outcome and end.
+    /// Looks at a request: its state, and its record if that is small; else of that outcome and end.
     pub(crate) async fn look(&self, named: &Named) -> Result<Option<Found>, Problem> {
         let looked = named.shard().lookups.ask(named.key, size_of::<Key>()).await;
         let found = match looked {
@@ -80,7 +83,7 @@ impl App {
     pub(crate) async fn look_whole(&self, named: &Named) -> Result<Option<Found>, Problem> {
         let shard = named.shard();
         let keys = [named.key];
-        let read = Read { shard: &shard.keys, keys: &keys, whole: true, tick: false };
+        let read = Read { shard: &shard.keys, keys: &keys, whole: usize::MAX, tick: false };
         let call = || read.run(&self.store.redis);
         match patiently(self.store.patience, call).await {
             Ok(answered) => {

@@ -27,7 +27,6 @@ use crate::problem::{Kind, Problem};
 use crate::query::{Known, Query};
 use crate::requests::{shown, unknown_request};
 use crate::status::Seen;
-use crate::wait::Waited;
 use crate::{prefer, wait};
 
 const OUTCOME: HeaderName = HeaderName::from_static("holdfast-outcome");
@@ -108,30 +107,30 @@ async fn after_wait(
     if wait.is_none_or(|wait| wait.is_zero()) {
         return Ok(not_ended(named, &Seen::from(found)));
     }
-    let Waited { found, is_whole } = wait::until_over(app, named, generation, until, None).await?;
-    let found = found.ok_or_else(unknown_request)?;
+    let found =
+        wait::until_over(app, named, generation, until, None).await?.ok_or_else(unknown_request)?;
     if found.ticket.generation != generation {
         return replaced(&found, generation);
     }
     if ended(&found) {
-        return of_ended(app, named, is_whole.then_some(found), generation).await;
+        return of_ended(app, named, found, generation).await;
     }
     Ok(not_ended(named, &Seen::from(found)))
 }
 
-/// The result of a generation that was seen ended, with its record or without.
+/// The result of a generation that was seen ended.
 pub(crate) async fn of_ended(
     app: &App,
     named: &Named,
-    whole: Option<Found>,
+    found: Found,
     generation: Generation,
 ) -> Result<Response, Problem> {
     if named.shard().confirmer.is_some() {
         return at_level::of(app, named, generation).await;
     }
-    let found = match whole {
-        Some(found) => found,
-        None => app.look_whole(named).await?.ok_or_else(unknown_request)?,
+    let found = match found.is_whole() {
+        true => found,
+        false => app.look_whole(named).await?.ok_or_else(unknown_request)?,
     };
     if found.ticket.generation == generation {
         told(named, &found)

@@ -24,20 +24,10 @@ pub(crate) async fn listen(mut subscriber: Subscriber, ended: Ended) {
     }
 }
 
-/// What a wait saw last.
-#[derive(Debug)]
-pub(crate) struct Waited {
-    /// None: nothing is kept any more.
-    pub(crate) found: Option<Found>,
-    /// Whether its record came whole.
-    pub(crate) is_whole: bool,
-}
-
 /// Waits until a generation has ended or is gone, until `until`, or until the process stops;
 /// gives what was seen last.
 ///
-/// Who watches it from before it was submitted has no look to make before the first wake-up. A wake-up most often tells of
-/// the end, so the look after it takes the record along, unless that is to be made safe first.
+/// Who watches it from before it was submitted has no look to make before the first wake-up.
 ///
 /// A Redis that is away for a while does not end the wait; one that is away at its end does.
 pub(crate) async fn until_over(
@@ -46,33 +36,30 @@ pub(crate) async fn until_over(
     generation: Generation,
     until: Instant,
     from_before: Option<Watch>,
-) -> Result<Waited, Problem> {
-    let (mut from_before, mut is_whole) = (from_before, false);
+) -> Result<Option<Found>, Problem> {
+    let mut from_before = from_before;
     loop {
         let mut watch = match from_before.take() {
             Some(watch) => watch,
             None => {
                 // Before the look: an end between the two is heard.
                 let watch = app.ended.watch(named.key, generation);
-                let looked = match is_whole {
-                    true => app.look_whole(named).await,
-                    false => app.look(named).await,
-                };
+                let looked = app.look(named).await;
                 let is_over =
                     looked.as_ref().is_ok_and(|found| is_over(found.as_ref(), generation));
                 if is_over || Instant::now() >= until || app.stop.is_cancelled() {
-                    return looked.map(|found| Waited { found, is_whole });
+                    return looked;
                 }
                 watch
             }
         };
         let pause = Duration::from_millis(rand::random_range(LOOK_EVERY_MS));
-        is_whole = tokio::select! {
-            () = watch.woken() => named.shard().confirmer.is_none(),
-            () = sleep(pause) => false,
-            () = sleep_until(until) => false,
-            () = app.stop.cancelled() => false,
-        };
+        tokio::select! {
+            () = watch.woken() => {}
+            () = sleep(pause) => {}
+            () = sleep_until(until) => {}
+            () = app.stop.cancelled() => {}
+        }
     }
 }
 

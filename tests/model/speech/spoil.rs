@@ -80,7 +80,9 @@ const SWEEP: &[(At, How)] = &[
     (Head(1), Be("0")),
     (Head(1), Be("x")),
 ];
-const READ: &[(At, How)] = &[(Tail(0), Half), (Tail(0), Be("")), (Tail(0), Many)];
+const READ: &[(At, How)] =
+    &[(Head(0), Be("x")), (Tail(0), Half), (Tail(0), Be("")), (Tail(0), Many)];
+const AUDIT: &[(At, How)] = &[(Tail(0), Half), (Tail(0), Be("")), (Tail(0), Many)];
 const POLICY: &[(At, How)] = &[(Head(0), Be("x")), (Tail(0), Gone)];
 const OVERRULE: &[(At, How)] = &[
     (Head(0), Be("capacity")),
@@ -104,7 +106,8 @@ fn ways(script: &str) -> &'static [(At, How)] {
         "promote" => PROMOTE,
         "expire" => EXPIRE,
         "sweep" => SWEEP,
-        "read" | "audit" => READ,
+        "read" => READ,
+        "audit" => AUDIT,
         "policy" => POLICY,
         "overrule" => OVERRULE,
         "register" => REGISTER,

@@ -5,7 +5,7 @@ use crate::{
 
 impl State {
     /// Says where requests are, and how they ended; counts a tick where durability wants a write.
-    pub(super) fn read(&mut self, whole: bool, tick: bool, ids: &[Id], now: Ms) -> Reply {
+    pub(super) fn read(&mut self, whole: usize, tick: bool, ids: &[Id], now: Ms) -> Reply {
         let mut reply = Reply::default();
         for id in ids {
             let Some(ticket) = self.readable(*id) else {

@@ -64,7 +64,7 @@ async fn at_maxmemory_every_role_starts_again_and_its_calls_work() {
         assert!(matches!(row.run(redis).await.unwrap(), RegisterReply::Registered(_)));
     }
     Ring { shard: &shard.keys }.run(redis).await.unwrap();
-    let read = Read { shard: &shard.keys, keys: &[], whole: false, tick: true };
+    let read = Read { shard: &shard.keys, keys: &[], whole: 0, tick: true };
     read.run(redis).await.unwrap();
     assert_eq!(shard.meta("tick").await, Some(1));
     assert_eq!(shard.depth().await.leased, 6);

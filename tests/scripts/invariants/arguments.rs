@@ -41,7 +41,7 @@ fn nonsense(script: &Listing) -> Vec<Vec<&'static [u8]>> {
         "promote" => vec![vec![b"0"], vec![b"257"], vec![b"1", H], vec![b"1", H, b"soon"]],
         "expire" => vec![vec![b"0"], vec![b"129"]],
         "sweep" => vec![vec![b"0", b"5"], vec![b"129", b"5"], vec![b"1", b"0"]],
-        "read" => vec![vec![b"1", b"1", b"short"]],
+        "read" => vec![vec![b"1", b"1", b"short"], vec![b"all", b"1"]],
         "audit" => vec![vec![b"short"]],
         "policy" => vec![vec![b"x", b"1"], vec![b"1", b"1", b"field"]],
         "overrule" => vec![

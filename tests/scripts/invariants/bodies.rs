@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use holdfast_core::{
     model::{Answer, Generation, Handle, Request, Session},
-    script::{Claim, Lease, Requests, SettleKind, SettleReply},
+    script::{Claim, Lease, RECORD_HEAD, Read, Requests, SettleKind, SettleReply},
 };
 
 use crate::fixture::{Item, Monitor, Seen, Shard, bury, fence, handles, release, retry};
@@ -89,6 +89,22 @@ async fn an_answer_comes_back_byte_for_byte_with_its_headers_also_an_empty_or_a_
         assert_eq!((record.status, record.answer), (418, answer));
     }
     shard.assert_whole().await;
+}
+
+#[tokio::test]
+async fn a_record_comes_whole_if_it_is_as_short_as_asked_for_and_else_its_head_does() {
+    let shard = Shard::start().await;
+    let (owner, a) = shard.running(&Item::new("a")).await;
+    let answer = Answer { headers: Vec::new(), body: wild("<answer>") };
+    shard.settle(owner, a, SettleKind::Ack { status: 200, answer }).await;
+    let record = shard.record_bytes(a.key()).await;
+    for (whole, came) in
+        [(record.len(), record.len()), (record.len() - 1, RECORD_HEAD), (0, RECORD_HEAD)]
+    {
+        let read = Read { shard: &shard.keys, keys: &[a.key()], whole, tick: false };
+        let found = read.run(&shard.redis).await.unwrap().remove(0).unwrap();
+        assert_eq!((&found.record[..], found.is_whole()), (&record[..came], came == record.len()));
+    }
 }
 
 #[tokio::test]

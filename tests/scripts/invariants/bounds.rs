@@ -134,7 +134,7 @@ async fn costs(size: &Size) -> Cost {
     let cancel = Cancel { shard: &shard.keys, handles: &taken };
     count("cancel", cancel.run(&shard.redis).await.unwrap().len()).await;
     let keys: Vec<_> = taken.iter().map(Handle::key).collect();
-    let read = Read { shard: &shard.keys, keys: &keys, whole: true, tick: true };
+    let read = Read { shard: &shard.keys, keys: &keys, whole: usize::MAX, tick: true };
     count("read", read.run(&shard.redis).await.unwrap().len()).await;
     let audit = Audit { shard: &shard.keys, keys: &keys };
     count("audit", audit.run(&shard.redis).await.unwrap().len()).await;

@@ -190,7 +190,7 @@ async fn operators_and_roles_may_say_everything_twice() {
     assert_eq!(shard.decide(Override::Limit(Some(9)), 0).await, OverruleReply::Already(1));
     assert!(matches!(row().run(&shard.redis).await.unwrap(), RegisterReply::Registered(_)));
     shard.depth().await;
-    let read = |tick| Read { shard: &shard.keys, keys: &[], whole: true, tick };
+    let read = |tick| Read { shard: &shard.keys, keys: &[], whole: usize::MAX, tick };
     read(false).run(&shard.redis).await.unwrap();
     assert_same("a repeat", &before, &shard.dump().await);
 

@@ -214,7 +214,7 @@ impl World {
             "read" | "read tick" => {
                 let keys = [self.dead.key(), self.held[0].1.key()];
                 let tick = call == "read tick";
-                Read { shard, keys: &keys, whole: true, tick }.run(redis).await.map(drop)
+                Read { shard, keys: &keys, whole: usize::MAX, tick }.run(redis).await.map(drop)
             }
             "policy" => {
                 let policy = QueuePolicy { capacity: 7, ..self.shard.policy.clone() };

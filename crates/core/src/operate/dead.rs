@@ -183,5 +183,5 @@ async fn read_all(
     handles: &[Handle],
 ) -> Result<Vec<Option<Found>>, StoreError> {
     let keys: Vec<_> = handles.iter().map(Handle::key).collect();
-    Read { shard, keys: &keys, whole: false, tick: false }.run(redis).await
+    Read { shard, keys: &keys, whole: 0, tick: false }.run(redis).await
 }

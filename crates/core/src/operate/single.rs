@@ -149,7 +149,7 @@ pub(super) async fn look(
     shard: &ShardKeys,
     key: crate::model::Key,
 ) -> Result<Option<Found>, StoreError> {
-    let read = Read { shard, keys: &[key], whole: false, tick: false };
+    let read = Read { shard, keys: &[key], whole: 0, tick: false };
     Ok(read.run(redis).await?.into_iter().next().flatten())
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use fred::types::Value;
 
-use super::{Script, bytes_at, flag, home_at, u64_at};
+use super::{Script, bytes_at, flag, home_at, number, u64_at};
 use crate::{
     Redis, StoreError,
     keys::ShardKeys,
@@ -19,8 +19,9 @@ pub struct Read<'a> {
     pub shard: &'a ShardKeys,
     /// Which.
     pub keys: &'a [Key],
-    /// Whether the record is wanted whole; its first 64 bytes tell outcome and end.
-    pub whole: bool,
+    /// How many bytes a record may have to come whole. Of a longer one come its first [`RECORD_HEAD`], which tell outcome
+    /// and end.
+    pub whole: usize,
     /// Whether the call must end with a write of its own, for a durability level.
     pub tick: bool,
 }
@@ -36,15 +37,25 @@ pub struct Found {
     pub now: u64,
     /// Its state.
     pub ticket: Box<Ticket>,
-    /// The packed record, or its first 64 bytes; empty while there is none.
+    /// The packed record, or its first bytes; empty while there is none.
     pub record: Bytes,
+}
+
+/// How many bytes come of a record that does not come whole.
+pub const RECORD_HEAD: usize = 64;
+
+impl Found {
+    /// Whether the record is known to have come whole. One that is as long as the part of a longer one may have.
+    pub fn is_whole(&self) -> bool {
+        self.record.len() != RECORD_HEAD
+    }
 }
 
 impl Read<'_> {
     /// Runs the script: one reply a key, in their order; none where nothing is kept.
     pub async fn run(&self, redis: &Redis) -> Result<Vec<Option<Found>>, StoreError> {
         let rows = self.rows();
-        READ.run(redis, self.homes(), [flag(self.whole), flag(self.tick)], rows, found).await
+        READ.run(redis, self.homes(), [number(self.whole), flag(self.tick)], rows, found).await
     }
 
     /// The same with a write of its own, in any case, and a wait for it: what was found is then as safe as told.
@@ -53,7 +64,8 @@ impl Read<'_> {
         durable: &Durable,
     ) -> Result<(Vec<Option<Found>>, Reached), StoreError> {
         let rows = self.rows();
-        READ.run_then_wait(durable, self.homes(), [flag(self.whole), flag(true)], rows, found).await
+        READ.run_then_wait(durable, self.homes(), [number(self.whole), flag(true)], rows, found)
+            .await
     }
 
     fn homes(&self) -> [&str; 9] {

@@ -25,7 +25,6 @@ use crate::path::InQueue;
 use crate::problem::{Kind, Problem};
 use crate::query::{Known, Query};
 use crate::status::Seen;
-use crate::wait::Waited;
 use crate::who::Caller;
 use crate::{prefer, result, wait};
 
@@ -147,12 +146,11 @@ async fn answer(
         // Of a repeat, another generation may be meant.
         let watch = watch.filter(|watch| watch.is_for(generation));
         let waited = wait::until_over(app, &named, generation, until, watch).await;
-        if let Ok(Waited { found: Some(found), is_whole }) = waited
+        if let Ok(Some(found)) = waited
             && found.ticket.generation == generation
         {
             if found.home.is_some_and(Home::is_end) {
-                let whole = is_whole.then(|| found.clone());
-                response = result::of_ended(app, &named, whole, generation).await.ok();
+                response = result::of_ended(app, &named, found.clone(), generation).await.ok();
             }
             if response.is_none()
                 && let Some(now) = seen_now(app, &named, found).await

@@ -116,6 +116,19 @@ async fn a_submit_that_wants_to_wait_is_answered_like_a_result() {
 }
 
 #[tokio::test]
+async fn answers_of_every_size_come_whole_to_who_waits_with_the_submit() {
+    const SIZES: [&[u8]; 5] = [b"", b"x", &[b'y'; 4_000], &[b'z'; 4_200], &[b'l'; 100_000]];
+    let redis = RedisServer::start().await;
+    let (producer, hand) = (Producer::on(&redis).await, Hand::on(&redis));
+    for (at, sent) in SIZES.into_iter().enumerate() {
+        let body = format!(r#"{{"id":"size-{at}","timeout":"10m","payload":1}}"#);
+        let submit = producer.submit_with(&[("prefer", "wait=60")], &body);
+        let (answer, ()) = tokio::join!(submit, hand.answer(200, sent));
+        assert_eq!((answer.status, answer.text().as_bytes()), (200, sent));
+    }
+}
+
+#[tokio::test]
 async fn a_stopping_producer_answers_its_waits_early_and_ends() {
     let redis = RedisServer::start().await;
     let producer = Producer::on(&redis).await;

@@ -139,7 +139,7 @@ impl Stage {
 
     /// The same while Redis may be silent.
     async fn try_find(&self, spot: &Spot) -> Result<Found, String> {
-        let read = Read { shard: &spot.shard, keys: &[spot.key], whole: true, tick: false };
+        let read = Read { shard: &spot.shard, keys: &[spot.key], whole: usize::MAX, tick: false };
         let found = read.run(&self.store).await.map_err(|err| err.to_string())?;
         found.into_iter().next().flatten().ok_or_else(|| "nothing is kept".to_owned())
     }
