@@ -85,6 +85,7 @@ pub(crate) async fn report(effort: Effort) -> Report {
     Report::new("latency", machine, [before, machine::load()], rows)
 }
 
+/// `name` becomes a part of ids, so it is one word.
 async fn measure(plan: Plan<'_>, name: &str, size: &Size) -> Vec<Round> {
     let mut rounds = Vec::new();
     for round in 1..=size.rounds {
@@ -110,7 +111,7 @@ async fn under_half_load(plan: Plan<'_>, size: &Size) -> Vec<Row> {
     let load = half.start();
     sleep(Duration::from_secs(1)).await;
     let (began, before) = (Instant::now(), plan.gateway.now().await);
-    let rounds = measure(Plan { is_alone: false, ..plan }, "half load", size).await;
+    let rounds = measure(Plan { is_alone: false, ..plan }, "half-load", size).await;
     let given = plan.gateway.now().await.given - before.given;
     let real = given as f64 / began.elapsed().as_secs_f64();
     drop(load);
