@@ -1,46 +1,59 @@
 //! Whether a connection gets on: how many requests run on it, and when something last happened.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until};
 
 /// The requests of one connection, and the bytes that its peer takes.
+///
+/// Nobody is told of them: whoever waits for silence looks when it can have lasted long enough. Told of each, a connection
+/// would be woken by its own doing, three times a request.
 #[derive(Clone)]
-pub(super) struct Activity(watch::Sender<usize>);
+pub(super) struct Activity(Arc<Mutex<State>>);
+
+#[derive(Clone, Copy)]
+struct State {
+    running: usize,
+    /// When a request ended, or the peer took something.
+    last: Instant,
+}
 
 impl Activity {
     pub(super) fn new() -> Self {
-        Self(watch::Sender::new(0))
+        Self(Arc::new(Mutex::new(State { running: 0, last: Instant::now() })))
     }
 
     /// A request began; it ends when what comes back is dropped.
     pub(super) fn begin(&self) -> Running {
-        self.0.send_modify(|running| *running += 1);
+        self.lock().running += 1;
         Running(self.clone())
     }
 
     /// The peer took something. An answer is on its way for longer than its request runs.
     pub(super) fn wrote(&self) {
-        self.0.send_modify(|_| {});
+        self.lock().last = Instant::now();
     }
 
-    /// Returns once no request has run, and nothing was taken, for so long. What comes in does
+    /// Returns once no request has run, and nothing was taken, for so long from now on. What comes in does
     /// not count: a head that trickles has not begun.
     pub(super) async fn idle(&self, allowed: Duration) {
-        let mut changes = self.0.subscribe();
+        let asked = Instant::now();
         loop {
-            let quiet = *changes.borrow_and_update() == 0;
-            let changed = changes.changed();
-            // The sender lives as long as `self`, so `changed` never fails.
-            if quiet {
-                if timeout(allowed, changed).await.is_err() {
-                    return;
-                }
-            } else if changed.await.is_err() {
+            let (State { running, last }, now) = (*self.lock(), Instant::now());
+            // Of one that runs it is not known when it ends: not before now.
+            let quiet_since = if running > 0 { now } else { last.max(asked) };
+            let due = quiet_since + allowed;
+            if due <= now && running == 0 {
                 return;
             }
+            sleep_until(due).await;
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Plain values: whole also after a panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -49,6 +62,8 @@ pub(super) struct Running(Activity);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.0.send_modify(|running| *running -= 1);
+        let mut state = self.0.lock();
+        state.running -= 1;
+        state.last = Instant::now();
     }
 }
