@@ -136,8 +136,11 @@ fn call(request: Request, queue: &Queue) -> Option<Call> {
     if !allows(&queue.allowed, &envelope) {
         return None;
     }
-    let uri = queue.gateway.at(envelope.path.as_deref().unwrap_or(&queue.path))?;
-    Some(Call { uri, headers: headers(&envelope)?, body })
+    let uri = match &envelope.path {
+        Some(path) => queue.gateway.at(path),
+        None => queue.uri.clone(),
+    };
+    Some(Call { uri: uri?, headers: headers(&envelope)?, body })
 }
 
 fn allows(allowed: &Allowed, envelope: &Envelope) -> bool {

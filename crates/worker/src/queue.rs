@@ -9,6 +9,7 @@ use holdfast_core::model::QueueName;
 use holdfast_runtime::Traces;
 use holdfast_runtime::reread::Unusable;
 use holdfast_runtime::settings::Allowed;
+use hyper::Uri;
 
 use crate::gateway::{Gateway, Target};
 use crate::slots::Share;
@@ -43,7 +44,8 @@ pub(crate) struct NoTarget {
 pub(crate) struct Queue {
     pub(crate) name: QueueName,
     pub(crate) gateway: Gateway,
-    pub(crate) path: String,
+    /// Where a request goes that names no path of its own; none: there is no such address.
+    pub(crate) uri: Option<Uri>,
     pub(crate) allowed: Allowed,
     pub(crate) max_attempts: Option<u32>,
     /// Where spans of its attempts begin.
@@ -54,12 +56,12 @@ pub(crate) struct Queue {
 impl Queue {
     /// Reads the files of its target.
     pub(crate) fn open(config: &QueueConfig, traces: Traces) -> Result<Self, NoTarget> {
-        let gateway = Gateway::open(config.target.clone());
         let named = |source| NoTarget { queue: config.name.clone(), source };
+        let gateway = Gateway::open(config.target.clone()).map_err(named)?;
         Ok(Self {
             name: config.name.clone(),
-            gateway: gateway.map_err(named)?,
-            path: config.path.clone(),
+            uri: gateway.at(&config.path),
+            gateway,
             allowed: config.allowed.clone(),
             max_attempts: config.max_attempts,
             traces,
