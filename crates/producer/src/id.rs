@@ -1,6 +1,6 @@
 //! The grammar of names and ids, the same on every route, in every field and in every header.
 
-use uuid::Uuid;
+use uuid::{Builder, NoContext, Timestamp};
 
 /// The rule for a queue's or tenant's name, as a caller is told it.
 pub(crate) const NAME_RULE: &str =
@@ -32,12 +32,18 @@ pub(crate) fn is_id(text: &str) -> bool {
 }
 
 /// Makes an id for a request whose caller named none.
+///
+/// Its random part comes from this process's own source: the usual way asks the system for it each time.
 pub(crate) fn fresh() -> String {
-    Uuid::now_v7().to_string()
+    let (seconds, nanos) = Timestamp::now(NoContext).to_unix();
+    let millis = seconds * 1_000 + u64::from(nanos / 1_000_000);
+    Builder::from_unix_timestamp_millis(millis, &rand::random()).into_uuid().to_string()
 }
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     #[test]
