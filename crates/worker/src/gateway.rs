@@ -39,7 +39,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::RootCertStore;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 pub(crate) use self::answer::{Answer, KEPT_HEAD, KEPT_HEADERS, Reply};
@@ -97,22 +97,29 @@ pub(crate) struct Call {
 
 /// Whether anything of a call may have left for the gateway.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sent(Arc<watch::Sender<bool>>);
+pub(crate) struct Sent(Arc<(AtomicBool, Notify)>);
 
 impl Sent {
     /// True from just before the first byte is written.
     pub(crate) fn get(&self) -> bool {
-        *self.0.borrow()
+        self.0.0.load(Ordering::Acquire)
     }
 
     /// Ends when it is true.
     pub(crate) async fn wait(&self) {
-        // An error would mean that the sender is gone, and this is one.
-        let _ = self.0.subscribe().wait_for(|sent| *sent).await;
+        let (_, told) = &*self.0;
+        // Hears what is told from here on, also before it is first polled.
+        let told = told.notified();
+        if !self.get() {
+            told.await;
+        }
     }
 
     fn set(&self) {
-        self.0.send_if_modified(|sent| !std::mem::replace(sent, true));
+        let (sent, told) = &*self.0;
+        if !sent.swap(true, Ordering::AcqRel) {
+            told.notify_waiters();
+        }
     }
 }
 
