@@ -67,13 +67,16 @@ fn the_scripts_do_what_the_model_does() {
     }
 }
 
+/// What no walk meets, since none makes a counter hold no number: tests/scripts/invariants/loss.rs does.
+const NEVER: (&str, &str) = ("submit", "spoiled");
+
 /// A walk that never meets an answer proves nothing about it, nor about a fault.
 fn every_answer_was_given(tally: &Tally) {
     let texts = Texts::shipped();
     for script in SCRIPTS {
         for word in scripts::answers(texts.file(script)) {
             let given = tally.answers.contains_key(&(script, word));
-            assert!(given, "{script} never answered {word:?}");
+            assert!(given || (script, word) == NEVER, "{script} never answered {word:?}");
         }
     }
     let met = |fault: &str| tally.faults.keys().any(|(_, word)| *word == fault);
