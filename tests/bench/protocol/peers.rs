@@ -186,10 +186,13 @@ async fn jobs(side: &mut Holdfast, batches: usize, calls: usize) -> Job {
     let (before, began) = (Spent::by(&side.server).await, Instant::now());
     let left = Mutex::new(ready.iter());
     let next = || left.lock().expect("nobody panics with it").next();
-    let call = async || {
-        while let Some(batch) = next() {
-            side.submit(batch).await;
-        }
+    // Boxed: eight of them at once are large.
+    let call = || {
+        Box::pin(async {
+            while let Some(batch) = next() {
+                side.submit(batch).await;
+            }
+        })
     };
     if calls == 1 {
         call().await;
