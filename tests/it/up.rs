@@ -1,5 +1,7 @@
 //! `holdfast up`: everything in one process, and nothing lost between two of them.
 
+mod full_disk;
+
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +27,10 @@ struct Up {
 impl Up {
     /// Starts one over the data in `folder` and waits until it says that it is up.
     async fn start(folder: &Path, more: &[&str], environment: &[(&str, &str)]) -> Self {
-        let process = start(folder, more, environment);
+        Self::started(start(folder, more, environment)).await
+    }
+
+    async fn started(process: Process) -> Self {
         // Fetching a server may be part of it.
         process.wait_for_line(|line| line.starts_with("Ctrl-C"), Duration::from_secs(120)).await;
         let mut up = Self { process, http: Http::new(), api: String::new() };
@@ -71,10 +76,11 @@ fn start(folder: &Path, more: &[&str], environment: &[(&str, &str)]) -> Process 
     let data = folder.join("data");
     let data = data.to_str().unwrap();
     let args = [&["up", "--data", data, "--ops-listen", "127.0.0.1:0"], more].concat();
-    let ports = ["HOLDFAST_PRODUCER_LISTEN", "HOLDFAST_PRODUCER_OPERATOR_LISTEN"]
-        .map(|it| (it, "127.0.0.1:0"));
-    let environment = [&ports, environment].concat();
-    Process::start(HOLDFAST, &args, &environment)
+    Process::start(HOLDFAST, &args, &[&free_ports()[..], environment].concat())
+}
+
+fn free_ports() -> [(&'static str, &'static str); 2] {
+    ["HOLDFAST_PRODUCER_LISTEN", "HOLDFAST_PRODUCER_OPERATOR_LISTEN"].map(|it| (it, "127.0.0.1:0"))
 }
 
 /// The exit code and the output of an `up` that does not come up.
@@ -86,6 +92,12 @@ async fn refused(
     let mut process = start(folder, more, environment);
     let status = process.wait(Duration::from_secs(120)).await;
     (status.code(), process.output())
+}
+
+/// The process id of its Redis.
+fn server(folder: &Path) -> Option<i32> {
+    let noted = fs::read_to_string(folder.join("data/server.pid")).ok()?;
+    noted.split_whitespace().next()?.parse().ok()
 }
 
 fn folder() -> TempDir {
@@ -175,10 +187,7 @@ async fn a_private_redis_that_dies_is_started_again_on_its_data() {
     let up = Up::start(folder.path(), &["--appendfsync", "always"], &[]).await;
     up.submit("before").await;
     let before = up.result("before").await;
-    let server = || -> Option<i32> {
-        let noted = fs::read_to_string(folder.path().join("data/server.pid")).ok()?;
-        noted.split_whitespace().next()?.parse().ok()
-    };
+    let server = || server(folder.path());
     let old = server().expect("a pid file");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(old), nix::sys::signal::Signal::SIGKILL)
         .unwrap();

@@ -2,6 +2,7 @@
 
 mod folder;
 mod options;
+mod unwritten;
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use self::folder::{Folder, Lock};
 pub use self::options::{AppendFsync, Options};
+pub use self::unwritten::Unwritten;
 use crate::port::free_port;
 use crate::resp::{Link, Value};
 use crate::tied::{self, Tied};
@@ -160,7 +162,8 @@ impl PrivateServer {
         matches!(self.process.ended(), Ok(None))
     }
 
-    /// Ends the server in order: everything it has acknowledged is on disk. After `limit` it is killed.
+    /// Ends the server in order: everything it has acknowledged is written, unless [`unwritten`](Self::unwritten) says
+    /// that it can't be. After `limit` it is killed.
     pub fn stop(&mut self, limit: Duration) -> Result<(), StopError> {
         if self.is_running() {
             // Its answer is the end of the connection; whether it obeyed is seen by the process.

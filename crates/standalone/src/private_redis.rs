@@ -1,12 +1,14 @@
 //! The private Redis: found or fetched, started in a folder of its own, and kept running.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use holdfast_local_redis::{
-    AppendFsync, Options, PrivateServer, Resolver, StartError, StopError, Unresolved, WrittenBy,
-    default_cache,
+    AppendFsync, Options, PrivateServer, Resolver, StartError, StopError, Unresolved, Unwritten,
+    WrittenBy, default_cache,
 };
 use holdfast_runtime::Chain;
 use tokio::task::{JoinError, spawn_blocking};
@@ -18,6 +20,9 @@ use crate::console::say;
 
 /// How long it may take to write everything and end.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
+/// How long its disk may take to have room again before it is ended all the same; and how often that is said.
+const WRITE_LIMIT: Duration = Duration::from_secs(20);
+const SAY_EVERY: Duration = Duration::from_secs(5);
 /// How often it is looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A server that ends more often than this within the window is not helped by another start.
@@ -53,6 +58,21 @@ pub(crate) enum Lost {
     /// The thread that should have started it failed.
     #[error("the private redis ended, and nobody could start it again")]
     Thread(#[source] JoinError),
+}
+
+/// Why the end of the private Redis was not as it should be.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotStopped {
+    /// It could not write what it had answered for.
+    #[error(
+        "LOST: the private redis could not write to {} and is closed: \
+        the newest accepted requests and results were only in its memory",
+        folder.display()
+    )]
+    Unwritten { folder: PathBuf },
+    /// It could not be ended.
+    #[error("the private redis was not stopped")]
+    Stop(#[from] StopError),
 }
 
 impl From<Unresolved> for NoRedis {
@@ -113,9 +133,32 @@ impl Kept {
         self.server().dir().to_owned()
     }
 
-    /// Ends it in order: everything that it has acknowledged is on disk.
-    pub(crate) fn stop(&self) -> Result<(), StopError> {
-        self.server().stop(STOP_LIMIT)
+    /// Ends it in order: everything that it has acknowledged is written, or that it is not is told.
+    pub(crate) fn stop(&self) -> Result<(), NotStopped> {
+        let mut server = self.server();
+        let (until, mut say_at) = (Instant::now() + WRITE_LIMIT, Instant::now());
+        let mut unwritten = server.unwritten();
+        while unwritten.is_some() && Instant::now() < until {
+            if unwritten == Some(Unwritten::Failed) && Instant::now() >= say_at {
+                say_at += SAY_EVERY;
+                let (folder, left) = (server.dir().display(), until - Instant::now());
+                error!(
+                    folder = %folder,
+                    ends_in_seconds = left.as_secs(),
+                    "the private redis can't write, its disk may be full: the newest accepted requests are only in its \
+                    memory; make room to keep them"
+                );
+            }
+            thread::sleep(LOOK_EVERY);
+            unwritten = server.unwritten();
+        }
+        server.stop(STOP_LIMIT)?;
+        match unwritten {
+            Some(Unwritten::Failed) => {
+                Err(NotStopped::Unwritten { folder: server.dir().to_owned() })
+            }
+            Some(Unwritten::Waiting) | None => Ok(()),
+        }
     }
 
     /// Looks after it until `stop`: one that ends is started again on its data.
@@ -147,9 +190,9 @@ impl Kept {
     }
 }
 
-/// Says what went wrong at the very end, when nobody can do anything about it.
-pub(crate) fn note_stop(stopped: Result<(), StopError>) {
-    if let Err(err) = stopped {
-        error!(error = %Chain(&err), "the private redis was not stopped");
-    }
+/// Says what went wrong at the very end; gives the exit code, which until then was `ended`.
+pub(crate) fn note_stop(stopped: Result<(), NotStopped>, ended: ExitCode) -> ExitCode {
+    let Err(err) = stopped else { return ended };
+    error!(error = %Chain(&err), "the private redis did not end well");
+    ExitCode::FAILURE
 }

@@ -101,11 +101,11 @@ pub(crate) fn run(mut process: Process, args: cli::Up) -> ExitCode {
         Err(code) => return code,
     };
     let ended = process.run(&up.settings.log, async || up.start().await);
-    if let Some(redis) = &up.redis {
+    match &up.redis {
         // The roles have settled or handed back what they had: now it can be closed.
-        note_stop(redis.stop());
+        Some(redis) => note_stop(redis.stop(), ended),
+        None => ended,
     }
-    ended
 }
 
 /// What is said of a setting that `up` does not follow.

@@ -77,12 +77,13 @@ fn durability(appendfsync: AppendFsync) -> &'static str {
             "written through before each answer: what is accepted survives a crash of this machine"
         }
         AppendFsync::Everysec => {
-            "written through each second: stopping loses nothing, a crash (kill -9 of redis, power) \
-            at most the last second or two; --appendfsync always loses nothing there either"
+            "written through each second: stopping loses nothing while the disk has room, a crash \
+            (kill -9 of redis, power) at most the last second or two; --appendfsync always loses \
+            nothing there either"
         }
         AppendFsync::No => {
-            "written through when the system pleases: stopping loses nothing, a crash of this \
-            machine whatever was not written yet"
+            "written through when the system pleases: stopping loses nothing while the disk has \
+            room, a crash of this machine whatever was not written yet"
         }
     }
 }
