@@ -15,6 +15,7 @@ mod sink;
 mod tally;
 
 use std::io::{self, BufRead};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -52,6 +53,13 @@ pub(crate) async fn submit(
         let rule = "holdfastctl: --out - and --output json would both write to standard output";
         return Err(Failure::Usage(rule.to_owned()));
     }
+    if let Some(out) = args.out.as_deref().filter(|out| is_same_file(path, out)) {
+        let (out, path) = (out.display(), path.display());
+        let rule = format!(
+            "holdfastctl: --out {out} is the very file of --file {path}: it would be overwritten"
+        );
+        return Err(Failure::Usage(rule));
+    }
     let api = Api::open(&args.api)?;
     let named = Named::read(path)?;
     if named.requests == 0 {
@@ -88,6 +96,12 @@ pub(crate) async fn submit(
             Err(failure)
         }
     }
+}
+
+/// Whether two paths lead to one file, by whatever names and links. What can't be looked at is told by whoever opens it.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let file = |path: &Path| path.metadata().map(|file| (file.dev(), file.ino()));
+    matches!((file(one), file(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 /// The lines of a file that hold something, by their numbers.

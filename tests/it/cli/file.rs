@@ -246,3 +246,20 @@ async fn a_file_without_requests_and_what_is_no_file_are_refused() {
     let missing = api(&fleet, &["submit", "--file", &format!("{}x", arg(&path))]).await.exited(1);
     assert!(missing.stderr.contains("no such file"), "{}", missing.stderr);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_output_that_is_the_input_is_refused_and_the_file_stays_as_it_is() {
+    let fleet = Fleet::start().await;
+    let text = line("one", "x");
+    let (folder, path) = file(&text);
+    let [soft, hard] = ["soft", "hard"].map(|name| folder.path().join(name));
+    std::os::unix::fs::symlink(&path, &soft).unwrap();
+    std::fs::hard_link(&path, &hard).unwrap();
+    for out in [&path, &soft, &hard] {
+        let arguments = ["submit", "--file", arg(&path), "--wait", "--out", arg(out)];
+        let ran = api(&fleet, &arguments).await.exited(2);
+        assert!(ran.stderr.contains("is the very file of --file"), "{}", ran.stderr);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+    assert_eq!(fleet.count("ticket").await, 0, "nothing was submitted");
+}
