@@ -26,6 +26,7 @@ and blank lines are passed over. A bad line is refused with its number, and the 
 Lines of --out: {\"id\", \"custom_id\", \"response\": {\"status_code\", \"request_id\", \"body\"}, \"error\": {\"code\", \"message\"}},
 response or error null. request_id is the request's generation. A body that is JSON stands there byte for byte, but that
 line ends between its tokens become spaces; any other is a text, and body_encoding beside it says text or base64.
+A file that is there is emptied when the first line is written, so that a run that fails before leaves it as it is.
 
 It fails if a line was refused, ended without an answer (error.code is the outcome), or was answered with no 2xx.";
 

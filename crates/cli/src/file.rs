@@ -83,6 +83,7 @@ pub(crate) async fn submit(
     let mut run = Run::new(Arc::new(plan), lines, &mut sink, output, &notes);
     let ran = run.finish().await;
     let tally = run.tally();
+    let ran = ran.and_then(|()| sink.begin());
     notes.finish();
     notes.say(&tally);
     if args.output == Form::Json {

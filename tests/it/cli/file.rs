@@ -263,3 +263,24 @@ async fn an_output_that_is_the_input_is_refused_and_the_file_stays_as_it_is() {
     }
     assert_eq!(fleet.count("ticket").await, 0, "nothing was submitted");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_earlier_run_wrote_stays_until_there_is_something_to_write() {
+    let fleet = Fleet::start().await;
+    let (folder, path) = file(line("one", "x"));
+    let out = folder.path().join("out.jsonl");
+    let earlier = "what an earlier run wrote\n".repeat(1000);
+    std::fs::write(&out, &earlier).unwrap();
+    let arguments = ["submit", "--file", arg(&path), "--wait", "--out", arg(&out)];
+    let nobody = ["--server", "http://127.0.0.1:1", "--patience", "1ms"];
+    super::ctl(&[&arguments[..], &nobody].concat()).await.exited(1);
+    let other = ["--queue", "other", "--server", &fleet.api("")];
+    super::ctl(&[&arguments[..], &other].concat()).await.exited(1);
+    assert!(std::fs::read_to_string(&out).unwrap() == earlier, "it is no longer what it was");
+
+    let _worker = fleet.worker();
+    api(&fleet, &arguments).await.exited(0);
+    assert_eq!(output(&out).len(), 1, "and then nothing of it is left");
+    // What is no file has nothing to be emptied.
+    api(&fleet, &[&arguments[..5], &["/dev/null"]].concat()).await.exited(0);
+}

@@ -17,7 +17,9 @@ pub(super) enum Sink {
     Stdout,
     /// A file that is yet to be opened.
     Closed(PathBuf),
-    /// A file.
+    /// A file that still holds what it held before.
+    Untouched(PathBuf, File),
+    /// A file that holds lines of this run alone.
     Open(PathBuf, File),
 }
 
@@ -34,12 +36,26 @@ impl Sink {
         matches!(self, Self::Stdout)
     }
 
-    /// Makes the file, empty: what an earlier run wrote there comes again.
+    /// Opens the file. What it holds stays until there is something to write: a run that fails before has nothing better.
     pub(super) fn open(&mut self) -> Result<(), Failure> {
         if let Self::Closed(path) = self {
-            let file =
-                File::create(&path).map_err(|err| Failure::of_write(path.display(), &err))?;
-            *self = Self::Open(std::mem::take(path), file);
+            let file = File::options().create(true).write(true).truncate(false).open(&path);
+            let file = file.map_err(|err| Failure::of_write(path.display(), &err))?;
+            *self = Self::Untouched(std::mem::take(path), file);
+        }
+        Ok(())
+    }
+
+    /// Empties the file, once: what an earlier run wrote there comes again. To be called at a good end too, which may have
+    /// written nothing.
+    pub(super) fn begin(&mut self) -> Result<(), Failure> {
+        let Self::Untouched(path, file) = self else { return Ok(()) };
+        // A pipe or a device has nothing to empty.
+        let emptied =
+            file.metadata().and_then(|it| if it.is_file() { file.set_len(0) } else { Ok(()) });
+        emptied.map_err(|err| Failure::of_write(path.display(), &err))?;
+        if let Self::Untouched(path, file) = std::mem::replace(self, Self::Nowhere) {
+            *self = Self::Open(path, file);
         }
         Ok(())
     }
@@ -56,8 +72,9 @@ impl Sink {
             bytes.push(b'\n');
             Ok::<_, Failure>(bytes)
         };
+        self.begin()?;
         match self {
-            Self::Nowhere | Self::Closed(_) => Ok(()),
+            Self::Nowhere | Self::Closed(_) | Self::Untouched(..) => Ok(()),
             Self::Stdout => {
                 output.bytes(&json()?)?;
                 output.finish()
