@@ -1,5 +1,6 @@
 //! The operator's tool as a process: what it prints, what it exits with, and what it never shows.
 
+mod doctor;
 mod file;
 mod one;
 mod operate;

@@ -1,7 +1,8 @@
 //! `doctor`: whether Redis, its users and the keys of the queues are as they must be.
 
-use holdfast_core::counted;
 use holdfast_core::doctor::{self, Examination, Finding, Report};
+use holdfast_core::redis::DISK_FULL;
+use holdfast_core::{StoreError, counted, operate};
 
 use crate::args::{DoctorArgs, Form};
 use crate::failure::Failure;
@@ -14,10 +15,22 @@ const HEADING: [&str; 6] = ["GRADE", "NAME", "PLACE", "COUNT", "WHAT", "SOME"];
 
 /// Looks at everything, and fails if anything is a fault.
 pub(crate) async fn run(args: &DoctorArgs, output: &mut Output) -> Result<(), Failure> {
-    let store = Store::open(&args.redis)?;
-    let queues = store.queues(args.queue.as_ref()).await?;
-    let what = Examination { queues, users: args.user.clone() };
-    let report = store.told(doctor::examine(&store.redis, &what).await)?;
+    let mut store = Store::open(&args.redis)?;
+    let mut listed = operate::queues(&store.redis).await;
+    if store.redis.why_lost() == Some(DISK_FULL) {
+        // Another way to connect, for a look.
+        store = store.for_a_look()?;
+        listed = operate::queues(&store.redis).await;
+    }
+    let (queues, unlisted) = match listed {
+        Ok(listed) => (store.among(listed, args.queue.as_ref())?, None),
+        Err(err) if err.refusal().is_none() && !matches!(err, StoreError::Reply { .. }) => {
+            return store.told(Err(err));
+        }
+        Err(err) => (Vec::new(), Some(err)),
+    };
+    let what = Examination { queues, users: args.user.clone(), unlisted };
+    let report = store.told(doctor::examine(&store.redis, what).await)?;
     match args.output {
         Form::Json => output.json(&report)?,
         Form::Table => {

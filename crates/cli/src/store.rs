@@ -28,9 +28,27 @@ impl Store {
         Ok(Self { redis, place })
     }
 
+    /// The same place by a connection that a server with a full disk lets in.
+    pub(crate) fn for_a_look(&self) -> Result<Self, Failure> {
+        let place = self.place.clone();
+        let redis = self.redis.for_a_look();
+        let redis =
+            redis.map_err(|err| Failure::Store { place: place.clone(), fault: err.to_string() })?;
+        Ok(Self { redis, place })
+    }
+
     /// The queues that are registered, or the one that is asked for.
     pub(crate) async fn queues(&self, only: Option<&QueueName>) -> Result<Vec<Queue>, Failure> {
         let queues = self.told(operate::queues(&self.redis).await)?;
+        self.among(queues, only)
+    }
+
+    /// All of these, or the one that is asked for.
+    pub(crate) fn among(
+        &self,
+        queues: Vec<Queue>,
+        only: Option<&QueueName>,
+    ) -> Result<Vec<Queue>, Failure> {
         let Some(only) = only else { return Ok(queues) };
         match queues.iter().find(|queue| queue.name == *only) {
             None => Err(unregistered(only, &queues)),
@@ -61,7 +79,7 @@ impl Store {
                 (StoreError::Unanswered { .. }, None) => {
                     "; is it up, and are user and password right?".to_owned()
                 }
-                _ => String::new(),
+                _ => err.refused_writes().map_or_else(String::new, |why| format!("; {why}")),
             };
             Failure::Store { place: self.place.clone(), fault: format!("{err}{hint}") }
         })

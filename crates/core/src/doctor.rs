@@ -18,7 +18,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Redis, StoreError, operate::Queue};
+use crate::{
+    Redis, StoreError,
+    keys::{QUEUES, WORKERS},
+    operate::Queue,
+};
 
 pub use crate::rights::Role;
 
@@ -82,6 +86,30 @@ impl Report {
         self.findings.iter().any(|finding| finding.grade == Grade::Fault)
     }
 
+    /// Tells that a look was refused, or answered as nothing of ours is, and goes on with the next.
+    pub(crate) fn go_on(
+        &mut self,
+        place: impl fmt::Display,
+        looked: Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        match looked {
+            Err(err @ (StoreError::Refused { .. } | StoreError::Reply { .. })) => {
+                if let Some(why) = err.refused_writes() {
+                    let told = format!(
+                        "{why}: nothing is accepted, claimed or settled, and what it refused to look at is not looked at"
+                    );
+                    let place = Some(place.to_string());
+                    self.add_one(Grade::Fault, "writes-refused", "redis", told, place);
+                } else {
+                    let told = format!("it can't be looked at, or not to the end: {err}");
+                    self.add(Grade::Fault, "shard-unreadable", place, told);
+                }
+                Ok(())
+            }
+            looked => looked,
+        }
+    }
+
     /// Adds a finding; one of the same name in the same place counts on.
     pub(crate) fn add(
         &mut self,
@@ -116,25 +144,32 @@ impl Report {
 }
 
 /// What to look at.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Examination {
     /// The queues whose shards are audited.
     pub queues: Vec<Queue>,
     /// The users of roles, where they are not the one that asks; a role that is not named here is asked for with that one.
     pub users: Vec<(Role, String)>,
+    /// Why the queues are not known, where their registry could not be read.
+    pub unlisted: Option<StoreError>,
 }
 
-/// Looks at everything.
-pub async fn examine(redis: &Redis, what: &Examination) -> Result<Report, StoreError> {
+/// Looks at everything. What Redis refuses is a finding, and the rest is looked at all the same; an error says that it can't be
+/// asked at all.
+pub async fn examine(redis: &Redis, what: Examination) -> Result<Report, StoreError> {
     let mut report = Report::default();
     server::look(redis, &mut report).await?;
     let first = what.queues.first().and_then(|queue| queue.keys().into_iter().next());
-    rights::look(redis, first.as_ref(), &what.users, &mut report).await?;
-    upkeep::look_at_workers(redis, &mut report).await?;
+    let looked = rights::look(redis, first.as_ref(), &what.users, &mut report).await;
+    report.go_on("rights", looked)?;
+    let looked = upkeep::look_at_workers(redis, &mut report).await;
+    report.go_on(WORKERS, looked)?;
+    report.go_on(QUEUES, what.unlisted.map_or(Ok(()), Err))?;
     for queue in &what.queues {
         upkeep::look(redis, queue, &mut report).await?;
         for keys in &queue.keys() {
-            shard::audit(redis, keys, &mut report).await?;
+            let looked = shard::audit(redis, keys, &mut report).await;
+            report.go_on(keys.place(), looked)?;
             report.shards += 1;
         }
     }

@@ -113,6 +113,27 @@ impl StoreError {
         })
     }
 
+    /// Why Redis takes no writes, and with them none of our scripts, where that is what it says.
+    pub fn refused_writes(&self) -> Option<&'static str> {
+        let Self::Refused { source, .. } = self else { return None };
+        match first_word(source) {
+            "MISCONF" => Some("it can't write to its disk, which may be full"),
+            "READONLY" => Some("it is a replica: ask its primary"),
+            "NOREPLICAS" => Some("too few of its replicas are there"),
+            _ => None,
+        }
+    }
+
+    /// Whether Redis holds something that is not ours in a place of ours: a key of another type, or what answers as nothing
+    /// of ours does. Asking again does not help.
+    pub fn is_foreign(&self) -> bool {
+        match self {
+            Self::Refused { source, .. } => first_word(source) == "WRONGTYPE",
+            Self::Reply { .. } => true,
+            Self::Unanswered { .. } | Self::Crowded { .. } => false,
+        }
+    }
+
     /// Whether the user is known and lacks a right.
     pub(crate) fn lacks_right(&self) -> bool {
         let Self::Refused { source, .. } = self else { return false };

@@ -108,6 +108,11 @@ impl ShardKeys {
         }
     }
 
+    /// The shard as people name it: `queue/number`.
+    pub(crate) fn place(&self) -> String {
+        format!("{}/{}", self.queue, self.shard)
+    }
+
     /// The key or channel of this name: what stands behind the hash tag.
     pub(crate) fn named(&self, name: &str) -> Option<&str> {
         let all = [

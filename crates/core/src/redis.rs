@@ -34,7 +34,7 @@ pub(crate) use bell::Waited;
 pub use durable::{Durable, Level, Missing, Reached};
 pub use options::{OpenError, Options};
 pub use server::{Fault, ServerKind, ServerReport};
-pub use status::Trouble;
+pub use status::{DISK_FULL, Trouble};
 pub use subscriber::{Message, Subscriber};
 
 use crate::{StoreError, metrics, rights::Role, script};
@@ -61,15 +61,27 @@ impl Redis {
     /// Fails only on settings that cannot work. Calls made before the first connection wait for it as long as any call may.
     pub fn open(options: Options) -> Result<Self, OpenError> {
         let client = options.client(options.command_timeout)?;
+        Ok(Self::connecting(client, options))
+    }
+
+    /// A second connection with the same settings, for a look at a server that can't write to its disk: such a one refuses
+    /// even the PING that other connections begin with.
+    pub fn for_a_look(&self) -> Result<Self, OpenError> {
+        let options = Options::clone(&self.options);
+        let client = options.client_without_ping(options.command_timeout)?;
+        Ok(Self::connecting(client, options))
+    }
+
+    fn connecting(client: Client, options: Options) -> Self {
         let status = Status::new(options.place(), client.error_rx());
         // fred keeps the connecting task itself; it ends with the client.
         drop(client.connect());
-        Ok(Self {
+        Self {
             client,
             options: Arc::new(options),
             calls: Arc::new(Semaphore::new(CALLS_AT_ONCE)),
             status: Arc::new(status),
-        })
+        }
     }
 
     /// A second connection with the same settings, for a thread of its own.

@@ -353,6 +353,16 @@ fn u64_at(parts: &[Value], at: usize) -> Option<u64> {
     }
 }
 
+/// A score, which is a time in ms. What somebody else wrote there may be infinite or huge: it is taken for the first or the
+/// last time there is.
+fn score_at(parts: &[Value], at: usize) -> Option<u64> {
+    u64_at(parts, at).or_else(|| match parts.get(at)? {
+        Value::Integer(_) => Some(0),
+        // A cast saturates.
+        other => Some(std::str::from_utf8(other.as_bytes()?).ok()?.parse::<f64>().ok()? as u64),
+    })
+}
+
 fn outcome_at(parts: &[Value], at: usize) -> Option<Outcome> {
     Outcome::from_number(u64_at(parts, at)?)
 }

@@ -32,7 +32,8 @@ async fn report(shard: &Shard) -> Report {
 }
 
 async fn report_of(shard: &Shard, redis: &Redis, users: Vec<(Role, String)>) -> Report {
-    examine(redis, &Examination { queues: vec![queue(shard)], users }).await.unwrap()
+    let what = Examination { queues: vec![queue(shard)], users, unlisted: None };
+    examine(redis, what).await.unwrap()
 }
 
 /// The names of what was found, with how many, but for notes.

@@ -40,6 +40,20 @@ pub(super) async fn look(
     queue: &Queue,
     report: &mut Report,
 ) -> Result<(), StoreError> {
+    let spread = look_at_words(redis, queue, report).await;
+    report.go_on(&queue.name, spread)?;
+    for keys in &queue.keys() {
+        let looked = look_at_shard(redis, keys, report).await;
+        report.go_on(keys.place(), looked)?;
+    }
+    Ok(())
+}
+
+async fn look_at_words(
+    redis: &Redis,
+    queue: &Queue,
+    report: &mut Report,
+) -> Result<(), StoreError> {
     let first = overrides(redis, queue).await?;
     if is_uneven(&first) {
         sleep(SPREADING).await;
@@ -50,9 +64,6 @@ pub(super) async fn look(
             report.add(Grade::Fault, "override-uneven", &queue.name, told);
         }
     }
-    for keys in &queue.keys() {
-        look_at_shard(redis, keys, report).await?;
-    }
     Ok(())
 }
 
@@ -61,7 +72,7 @@ async fn look_at_shard(
     keys: &ShardKeys,
     report: &mut Report,
 ) -> Result<(), StoreError> {
-    let place = format!("{}/{}", keys.queue, keys.shard);
+    let place = keys.place();
     let names = ["schema", "capacity", "longest_lease", "beat"];
     let names = names.map(Into::into).to_vec();
     let meta = plain::named_fields(redis, CALL, &keys.meta, names).await?;
@@ -107,7 +118,7 @@ async fn look_at_shard(
     for (set, name, what, patience) in waits {
         let head = plain::members(redis, CALL, set, 0, 1).await?;
         let Some((_, score)) = head.first() else { continue };
-        if score + patience < now {
+        if score.saturating_add(patience) < now {
             let told = format!(
                 "{what} for {} s: see that a reclaimer runs and has this queue (after a leap of Redis' clock it ends and sweeps nothing for 10 minutes)",
                 (now - score) / 1000

@@ -105,9 +105,19 @@ impl Options {
     }
 
     fn builder(&self) -> Result<Builder, OpenError> {
-        let mut builder = Builder::from_config(self.config()?);
-        builder.set_policy(ReconnectPolicy::new_exponential(0, 50, 1_000, 2));
-        Ok(builder)
+        Ok(builder_of(self.config()?))
+    }
+
+    /// A client that takes a connection without PING first: a server that can't write to its disk refuses that, as if it
+    /// would write. Where there is a password, the client sends that and no PING anyway.
+    pub(super) fn client_without_ping(&self, limit: Duration) -> Result<Client, OpenError> {
+        let mut config = self.config()?;
+        if config.password.is_none() && config.credential_provider.is_none() {
+            config.credential_provider = Some(Arc::new(Nobody));
+        }
+        let mut builder = builder_of(config);
+        limited(&mut builder, limit);
+        builder.build().map_err(|_| OpenError::Client)
     }
 
     /// A client whose calls end after `limit`.
@@ -141,6 +151,12 @@ impl Options {
         limited(&mut builder, self.command_timeout);
         builder.build_subscriber_client().map_err(|_| OpenError::Client)
     }
+}
+
+fn builder_of(config: Config) -> Builder {
+    let mut builder = Builder::from_config(config);
+    builder.set_policy(ReconnectPolicy::new_exponential(0, 50, 1_000, 2));
+    builder
 }
 
 fn limited(builder: &mut Builder, limit: Duration) {
@@ -199,6 +215,17 @@ impl CredentialProvider for PasswordFile {
         let text = fs::read_to_string(&self.path)
             .map_err(|_| Error::new(ErrorKind::Config, "redis.password_file cannot be read"))?;
         Ok((self.username.clone(), Some(text.trim_end_matches(['\r', '\n']).to_owned())))
+    }
+}
+
+/// Has neither user nor password. The client takes it for credentials all the same, and sends nothing in their place.
+#[derive(Debug)]
+struct Nobody;
+
+#[async_trait::async_trait]
+impl CredentialProvider for Nobody {
+    async fn fetch(&self, _: Option<&Server>) -> Result<(Option<String>, Option<String>), Error> {
+        Ok((None, None))
     }
 }
 

@@ -45,12 +45,18 @@ impl Trouble {
 /// News of connections that were lost or not made.
 pub(super) type Lost = Receiver<(Error, Option<Server>)>;
 
+/// Why no connection is made to a server that can't write: it refuses even the PING at its beginning.
+pub const DISK_FULL: &str = "it can't write to its disk (MISCONF)";
+
 /// Why a connection was not made, in words of our own: the server's may quote what was sent.
 fn why(error: &Error) -> Option<&'static str> {
     let said = error.details().to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
     if *error.kind() == ErrorKind::Auth || says(&["wrongpass", "noauth", "invalid password"]) {
         return Some("user or password refused");
+    }
+    if says(&["misconf"]) {
+        return Some(DISK_FULL);
     }
     if says(&["db index"]) {
         return Some("no such database");
@@ -339,6 +345,7 @@ mod tests {
         for (kind, said, told) in [
             (ErrorKind::IO, "Os { code: 111, kind: ConnectionRefused }", "connection refused"),
             (ErrorKind::Auth, "WRONGPASS for S3CRET", "user or password refused"),
+            (ErrorKind::Unknown, "MISCONF Errors writing to the AOF file: S3CRET", DISK_FULL),
             (ErrorKind::Unknown, "ERR DB index is out of range", "no such database"),
             (ErrorKind::Unknown, "ERR unknown command with S3CRET", "no such database"),
         ] {

@@ -1,6 +1,6 @@
 //! `audit`: everything that is kept under keys, for whoever looks whether it fits together.
 
-use super::{Script, bytes_at, u64_at};
+use super::{Script, bytes_at, score_at, u64_at};
 use crate::{
     Redis, StoreError,
     keys::ShardKeys,
@@ -72,7 +72,7 @@ impl Audit<'_> {
                     };
                     let (pairs, []) = rest.get(4..)?.as_chunks::<2>() else { return None };
                     let home = |pair: &[fred::types::Value; 2]| {
-                        Some((Home::from_word(pair[0].as_bytes()?)?, u64_at(pair, 1)?))
+                        Some((Home::from_word(pair[0].as_bytes()?)?, score_at(pair, 1)?))
                     };
                     let homes: Option<Vec<_>> = pairs.iter().map(home).collect();
                     let (request, result) = (u64_at(rest, 2)?, u64_at(rest, 3)?);

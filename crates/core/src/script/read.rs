@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use fred::types::Value;
 
-use super::{Script, bytes_at, flag, home_at, number, u64_at};
+use super::{Script, bytes_at, flag, home_at, number, score_at, u64_at};
 use crate::{
     Redis, StoreError,
     keys::ShardKeys,
@@ -95,7 +95,7 @@ fn found(word: &[u8], rest: &[Value]) -> Option<Option<Found>> {
         b"none" => Some(None),
         b"at" => Some(Some(Found {
             home: home_at(rest, 0)?,
-            score: u64_at(rest, 1)?,
+            score: score_at(rest, 1)?,
             now: u64_at(rest, 2)?,
             ticket: Box::new(Ticket::unpack(bytes_at(rest, 3)?).ok()?),
             record: bytes_at(rest, 4)?,
