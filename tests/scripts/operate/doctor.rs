@@ -167,6 +167,55 @@ async fn what_is_left_of_another_generation_or_claim_is_told() {
 }
 
 #[tokio::test]
+async fn a_key_of_another_type_is_told_and_the_rest_is_looked_at() {
+    for of in ["sessions", "pending", "leased", "ticket", "meta", "request", "bell"] {
+        let (shard, other) = (well().await, Shard::start().await);
+        one_in_each_home(&shard).await;
+        let key = format!("hf1:{{{}/0}}:{of}", shard.keys.queue);
+        shard.tell(&[&"DEL", &key]).await;
+        shard.tell(&[&"SET", &key, &"junk"]).await;
+        let mut elsewhere = queue(&other);
+        elsewhere.name = "elsewhere".try_into().unwrap();
+        let what = Examination { queues: vec![queue(&shard), elsewhere], ..Examination::default() };
+        let report = examine(&shard.redis, what).await.unwrap();
+        let wrong = report.findings.iter().find(|it| it.name == "wrong-type").unwrap();
+        assert_eq!(wrong.grade, Grade::Fault, "{of}");
+        assert!(wrong.examples[0].starts_with(&format!("{key} is a string")), "{wrong:?}");
+        assert!(names(&report).contains_key("policy-missing"), "{of}: the rest: {report:?}");
+        assert_eq!(report.shards, 2, "{of}");
+    }
+}
+
+#[tokio::test]
+async fn a_score_that_is_no_time_is_told_with_its_request() {
+    for (home, score) in [("pending", "-inf"), ("pending", "1e300"), ("delayed", "inf")] {
+        let told = broken(async |shard, all| {
+            let key = format!("hf1:{{{}/0}}:{home}", shard.keys.queue);
+            shard.tell(&[&"ZADD", &key, &score, &all[home].as_bytes()]).await;
+        });
+        assert_eq!(told.await.get("wrong-place"), Some(&1), "{home} {score}");
+    }
+    for (home, score) in [("finished", "inf"), ("dead", "1e300")] {
+        let told = broken(async |shard, all| {
+            let key = format!("hf1:{{{}/0}}:{home}", shard.keys.queue);
+            shard.tell(&[&"ZADD", &key, &score, &all[home].as_bytes()]).await;
+        });
+        assert_eq!(told.await, just("wrong-place"), "{home} {score}");
+    }
+}
+
+#[tokio::test]
+async fn what_somebody_else_wrote_into_a_set_is_a_fault_and_its_key_is_told() {
+    let shard = well().await;
+    shard.tell(&[&"ZADD", &shard.keys.pending, &"99999999999999", &"x"]).await;
+    shard.tell(&[&"ZADD", &shard.keys.pending, &"inf", &"y"]).await;
+    let report = report(&shard).await;
+    assert_eq!(names(&report), BTreeMap::from([("strange-member".to_owned(), 2)]));
+    assert!(report.has_fault());
+    assert_eq!(denied(&report, "strange-member")[0].1, [shard.keys.pending.clone()]);
+}
+
+#[tokio::test]
 async fn counters_that_drifted_are_told() {
     let told = broken(async |shard, _| {
         shard.tell(&[&"HINCRBY", &shard.keys.meta, &"bytes", &"1"]).await;

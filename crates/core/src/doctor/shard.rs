@@ -7,6 +7,7 @@
 mod counters;
 mod judge;
 mod scan;
+mod types;
 
 use std::collections::BTreeMap;
 
@@ -45,8 +46,9 @@ pub(super) async fn audit(
     keys: &ShardKeys,
     report: &mut Report,
 ) -> Result<(), StoreError> {
+    let place = keys.place();
+    types::look(redis, keys, &place, report).await?;
     let before = report.findings.len();
-    let place = format!("{}/{}", keys.queue, keys.shard);
     let still = counters::read(redis, keys).await?;
     let pass = pass(redis, keys, Some((&place, report))).await?;
     report.requests += pass.requests;
@@ -205,8 +207,10 @@ async fn left_over_members(
     };
     let named: Vec<_> = members.iter().filter_map(read).collect();
     if named.len() < members.len() {
-        let told = "members of a set are laid out in no way of ours: somebody else wrote them";
-        report.add(Grade::Warning, "strange-member", place, told);
+        let told = "members of a set are laid out in no way of ours: somebody else wrote them, and whatever comes to one may stop there, and the whole shard with it; remove them (ZREM)";
+        for _ in named.len()..members.len() {
+            report.add_one(Grade::Fault, "strange-member", place, told, Some(set.to_owned()));
+        }
     }
     let of: Vec<Key> = named.iter().map(|(.., handle)| handle.key()).collect();
     for ((member, fence, handle), kept) in named.iter().zip(look(redis, keys, &of).await?) {

@@ -8,6 +8,9 @@ use crate::{
 /// The name of each fault, and what it means.
 type Faults = Vec<(&'static str, String)>;
 
+/// The last day of the year 9999, in ms: no time of ours is later.
+const LAST_TIME: u64 = 253_402_300_799_999;
+
 /// Everything that is wrong with what is kept under a key.
 pub(super) fn judge(kept: &Kept) -> Faults {
     match &kept.paper {
@@ -70,6 +73,12 @@ fn whole(ticket: &Ticket, kept: &Kept) -> Faults {
         );
     }
     match home {
+        _ if score > LAST_TIME => {
+            say(
+                "wrong-place",
+                format!("a request is {} for ever: its score is no time", home.word()),
+            );
+        }
         Home::Pending | Home::Suspects if score != ticket.deadline => {
             say(
                 "wrong-place",
@@ -140,6 +149,7 @@ mod tests {
             (ticket(), (5, 5), &[(Home::Finished, 900)], "request-left"),
             (ticket(), (5, 0), &[(Home::Pending, 99)], "wrong-place"),
             (ticket(), (5, 0), &[(Home::Delayed, 100)], "wrong-place"),
+            (ticket(), (0, 5), &[(Home::Finished, u64::MAX)], "wrong-place"),
             (suspect, (5, 0), &[(Home::Pending, 100)], "wrong-set"),
             (ticket(), (5, 0), &[(Home::Suspects, 100)], "wrong-set"),
             (Ticket { fence, ..ticket() }, (5, 0), &[(Home::Pending, 100)], "owner-without-lease"),
