@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_testkit::stand_in::Rule;
 use holdfast_testkit::{RedisServer, eventually};
+use nix::sys::signal::Signal;
 
 use crate::cli::ctl;
 use crate::fleet::{Fleet, SOON, Setup};
@@ -51,6 +52,20 @@ async fn a_terminated_worker_settles_what_ends_in_time() {
     assert!(leaving.process.terminate().await.success(), "{}", leaving.process.output());
     assert_eq!((fleet.count("finished").await, fleet.count("leased").await), (10, 0));
     assert_eq!(fleet.gateway.counts().arrived, 10, "each was sent once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_terminal_is_gone_drains_as_on_sigterm() {
+    let fleet = Fleet::start().await;
+    let slow = Rule { delay_ms: Some(800), ..Rule::default() };
+    fleet.gateway.script(vec![slow]).expect("a rule");
+    let mut leaving = fleet.worker();
+    fleet.submit("r", "{\"content\":\"x\"}").await;
+    fleet.gateway.wait_for_arrivals(1, SOON).await.expect("in flight");
+    leaving.process.signal(Signal::SIGHUP);
+    let status = leaving.process.wait(SOON).await;
+    assert!(status.success(), "{status}: {}", leaving.process.output());
+    assert_eq!((fleet.count("finished").await, fleet.count("leased").await), (1, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

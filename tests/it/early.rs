@@ -43,7 +43,7 @@ fn start(program: &str, args: &[&str], settings: &Path) -> Process {
 async fn a_signal_while_the_settings_are_read_ends_each_program_with_0() {
     let folder = tempfile::tempdir().expect("a folder");
     for (number, (program, args)) in PROGRAMS.into_iter().enumerate() {
-        for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
             let path = folder.path().join(format!("{number}-{signal}"));
             assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
             let mut process = start(program, args, &path);
@@ -58,6 +58,23 @@ async fn a_signal_while_the_settings_are_read_ends_each_program_with_0() {
             drop(held);
         }
     }
+}
+
+/// What `nohup` does: it goes on when its terminal is gone.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hangup_that_was_ignored_at_the_start_stays_ignored() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("holdfast.toml");
+    fs::write(&path, SETTINGS).expect("settings");
+    let nohup = r#"trap '' HUP; exec "$0" "$@""#;
+    let (program, settings) = (PROGRAMS[0].0, path.to_str().expect("a path"));
+    let mut process = Process::start("/bin/sh", &["-c", nohup, program, "--config", settings], &[]);
+    process.wait_for_line(|line| line.contains("\"started\""), SOON).await;
+    process.signal(Signal::SIGHUP);
+    // What it is told next it obeys; had it heard of the first, this were the second, which does not end with 0.
+    assert!(process.terminate().await.success(), "{}", process.output());
+    assert!(!process.output().contains("SIGHUP"), "{}", process.output());
 }
 
 /// Whether a process catches SIGTERM: the bit of its number in `SigCgt`.
