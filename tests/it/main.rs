@@ -34,4 +34,5 @@ mod targets;
 mod tenants;
 mod tls;
 mod traces;
+mod unread;
 mod up;

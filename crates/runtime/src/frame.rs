@@ -199,6 +199,7 @@ impl Process {
         let ended = runtime.block_on(live(start, signals));
         // A name that is being looked up can't be interrupted: do not wait for it.
         runtime.shutdown_timeout(STUCK);
+        logs::flush();
         ended
     }
 }

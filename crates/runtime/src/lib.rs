@@ -24,7 +24,7 @@ pub mod unread;
 pub use frame::{Process, VERSION, main};
 pub use health::{Health, HealthPart};
 pub use holdfast_core::Chain;
-pub use logs::Seldom;
+pub use logs::{Seldom, flush as flush_logs};
 pub use services::{Failure, Services, Stop};
 pub use settings::{Environment, Problems, Settings};
 pub use traces::Traces;

@@ -1,8 +1,10 @@
 //! Logs: one line an event, to stdout, and nothing in them that a caller sent.
 
-use std::panic;
-use std::sync::Mutex;
+mod lines;
+
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
+use std::{io, panic};
 
 use tracing::level_filters::LevelFilter;
 use tracing::{Metadata, error};
@@ -11,8 +13,22 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use self::lines::Lines;
 use crate::BoxError;
 use crate::settings::{LogFormat, LogSettings};
+
+/// How long the last lines may take at the end of the process, if nobody reads them.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What is still to be written.
+static LINES: OnceLock<Lines> = OnceLock::new();
+
+/// Waits until everything that was logged is written, for a moment at most: to be called last.
+pub fn flush() {
+    if let Some(lines) = LINES.get() {
+        lines.flush(LAST_WORDS);
+    }
+}
 
 /// Starts to log as the settings say, for the whole process.
 pub(crate) fn init(settings: &LogSettings) -> Result<(), BoxError> {
@@ -20,13 +36,16 @@ pub(crate) fn init(settings: &LogSettings) -> Result<(), BoxError> {
     // Without a highest level, whoever might tell more is asked each time, also where nobody wants it.
     let audit = filter_fn(is_audit).with_max_level_hint(LevelFilter::INFO);
     let wanted = wanted.or(audit);
+    let out = Lines::to(io::stdout())?;
+    let out = LINES.get_or_init(|| out).clone();
     match settings.format {
         LogFormat::Json => {
-            let lines = tracing_subscriber::fmt::layer().json().flatten_event(true);
+            let lines =
+                tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(out);
             registry().with(lines.with_filter(wanted)).try_init()?;
         }
         LogFormat::Pretty => {
-            let lines = tracing_subscriber::fmt::layer();
+            let lines = tracing_subscriber::fmt::layer().with_writer(out);
             registry().with(lines.with_filter(wanted)).try_init()?;
         }
     }

@@ -14,7 +14,7 @@ use holdfast_core::Redis;
 use holdfast_producer::Addresses;
 use holdfast_runtime::serve::BindError;
 use holdfast_runtime::{
-    BoxError, Chain, Environment, Health, Problems, Process, Services, Settings,
+    BoxError, Chain, Environment, Health, Problems, Process, Services, Settings, flush_logs,
 };
 use tokio::time::{Instant, sleep};
 
@@ -101,11 +101,13 @@ pub(crate) fn run(mut process: Process, args: cli::Up) -> ExitCode {
         Err(code) => return code,
     };
     let ended = process.run(&up.settings.log, async || up.start().await);
-    match &up.redis {
+    let ended = match &up.redis {
         // The roles have settled or handed back what they had: now it can be closed.
         Some(redis) => note_stop(redis.stop(), ended),
         None => ended,
-    }
+    };
+    flush_logs();
+    ended
 }
 
 /// What is said of a setting that `up` does not follow.
