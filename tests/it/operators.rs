@@ -181,3 +181,31 @@ async fn the_doctor_finds_a_running_holdfast_well_and_a_broken_one_not() {
     assert!(broken.text().contains("bytes-counter"), "{}", broken.text());
     ctl(&["doctor", "--redis", url, "--queue", "nowhere"]).await.exited(1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_ours_in_redis_keeps_nobody_from_pausing_and_is_told_as_that() {
+    let (fleet, operator) = with_operators(Setup::default()).await;
+    fleet.submit("a", "{\"content\":\"x\"}").await;
+    let pending = "hf1:{q/0}:pending";
+    let ways = [["--operator", operator.as_str()], ["--redis", fleet.redis.url()]];
+    for score in ["-inf", "1e300"] {
+        fleet.redis.command(&["ZADD", pending, score, "x"]).await;
+        for way in ways {
+            for command in ["pause", "resume"] {
+                ctl(&[&["queue", command, "q"][..], &way].concat()).await.exited(0);
+            }
+            ctl(&[&["queue", "ls"][..], &way].concat()).await.exited(0);
+        }
+    }
+    fleet.redis.command(&["DEL", pending]).await;
+    fleet.redis.command(&["SET", pending, "junk"]).await;
+    for way in ways {
+        ctl(&[&["queue", "pause", "q"][..], &way].concat()).await.exited(0);
+    }
+    for command in [&["queue", "ls"][..], &["why", "a", "--queue", "q"]] {
+        let ran = ctl(&[command, &ways[0]].concat()).await.exited(1);
+        assert!(ran.stderr.contains("internal (500)"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("holdfastctl doctor"), "{}", ran.stderr);
+    }
+    ctl(&[&["queue", "resume", "q"][..], &ways[0]].concat()).await.exited(0);
+}

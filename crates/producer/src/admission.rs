@@ -260,7 +260,7 @@ impl Admission {
 /// What is told of a submit that was not sent, because a look before it came to nothing.
 fn unstored(lost: &Lost) -> Told {
     match lost.unread() {
-        Unread::Unanswered => Told::Unreachable,
+        Unread::Unanswered | Unread::Foreign => Told::Unreachable,
         Unread::ReadOnly => Told::StoreReadOnly,
         Unread::Denied => Told::StoreDenied { may_have_run: false },
     }

@@ -78,6 +78,7 @@ impl Lost {
     pub(crate) fn problem(&self) -> Problem {
         match self.error.as_ref().and_then(StoreError::refusal) {
             Some(Refusal::Denied) => store_denied(self.may_have_run.then_some(Again::Call)),
+            _ if self.is_foreign() => store_foreign(),
             _ if self.may_have_run => outcome_unknown(Again::Call),
             Some(Refusal::OutOfMemory) => store_full(),
             Some(Refusal::ReadOnly) => store_read_only(),
@@ -90,16 +91,24 @@ impl Lost {
         match self.error.as_ref().and_then(StoreError::refusal) {
             Some(Refusal::Denied) => Unread::Denied,
             Some(Refusal::ReadOnly) => Unread::ReadOnly,
+            _ if self.is_foreign() => Unread::Foreign,
             _ => Unread::Unanswered,
         }
+    }
+
+    /// Whether Redis did answer, by something that is not ours.
+    fn is_foreign(&self) -> bool {
+        self.error.as_ref().is_some_and(StoreError::is_foreign)
     }
 }
 
 /// Why a read came to nothing. The log says more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
-    /// No answer came, or none that can be used.
+    /// No answer came.
     Unanswered,
+    /// An answer came, and Redis holds something that is not ours where ours should be.
+    Foreign,
     /// The service's user lacks a right.
     Denied,
     /// Redis runs no script that may write, and those that read are such.
@@ -107,7 +116,7 @@ pub(crate) enum Unread {
 }
 
 impl Unread {
-    /// What any read may be refused with for the sake of Redis.
+    /// What any read may be refused with for the sake of Redis, beside what any call may be.
     pub(crate) const KINDS: [Kind; 3] =
         [Kind::StoreUnreachable, Kind::StoreReadOnly, Kind::StoreDenied];
 
@@ -117,6 +126,10 @@ impl Unread {
             Self::Unanswered => {
                 Problem::new(Kind::StoreUnreachable, "redis does not answer this look: ask again")
             }
+            Self::Foreign => Problem::new(
+                Kind::Internal,
+                "redis holds something that is not ours, and this look can't be answered: holdfastctl doctor tells what",
+            ),
             Self::Denied => Problem::new(
                 Kind::StoreDenied,
                 "redis denies this service a right that a look needs, which its log names where redis does",
@@ -155,6 +168,12 @@ pub(crate) fn unreachable_store() -> Problem {
 /// More wait for their call than may.
 pub(crate) fn crowded() -> Problem {
     Problem::new(Kind::Overloaded, "too many calls wait for redis; nothing was changed")
+}
+
+/// Redis answered a call by something that is not ours.
+fn store_foreign() -> Problem {
+    let detail = "redis holds something that is not ours, and whether the call did its work is not known: holdfastctl doctor tells what it is";
+    Problem::new(Kind::Internal, detail)
 }
 
 /// A call was sent, and nobody knows whether it ran.
@@ -216,7 +235,9 @@ mod tests {
             calls.set(calls.get() + 1);
             async { Err(StoreError::Reply { call: "submit" }) }
         });
-        assert_eq!(lost.await.unwrap_err().problem().kind(), Kind::OutcomeUnknown);
+        let lost = lost.await.unwrap_err();
+        assert_eq!(lost.problem().kind(), Kind::Internal, "it did answer");
+        assert_eq!(lost.unread().problem().kind(), Kind::Internal);
         assert_eq!(calls.get(), 1);
     }
 }

@@ -60,8 +60,9 @@ impl Depth<'_> {
         DEPTH
             .run_once(redis, keys, [], |word, rest| {
                 let count = |at| u64_at(rest, at);
-                // 0 says that there is none.
-                let time = |at| Some(count(at)?).map(|time| (time > 0).then_some(time));
+                // 0 says that there is none. A score that somebody else wrote may be infinite, and comes as a number below
+                // that: as a time there is none, either.
+                let time = |at| count(at).filter(|time| *time > 0);
                 (word == b"depth").then_some(())?;
                 Some(DepthReply {
                     pending: count(0)?,
@@ -75,9 +76,9 @@ impl Depth<'_> {
                     // -1 says that there is none.
                     limit: count(8),
                     now: count(9)?,
-                    head_deadline: time(10)?,
-                    head_submitted: time(11)?,
-                    oldest_claimed: time(12)?,
+                    head_deadline: time(10),
+                    head_submitted: time(11),
+                    oldest_claimed: time(12),
                 })
             })
             .await
