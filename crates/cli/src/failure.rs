@@ -28,7 +28,7 @@ pub(crate) enum Failure {
     #[error("can't start: {0}")]
     Runtime(io::ErrorKind),
     /// Output is lost.
-    #[error("can't write to {place}: {kind}")]
+    #[error("can't write to {place}: {}", unwritten(*.kind))]
     Write {
         /// Where.
         place: String,
@@ -91,6 +91,14 @@ pub(crate) enum Failure {
     /// There is no such thing.
     #[error("{0}")]
     Unknown(String),
+}
+
+/// The kind of an error as people say it.
+fn unwritten(kind: io::ErrorKind) -> String {
+    match kind {
+        io::ErrorKind::NotFound => "no such folder".to_owned(),
+        kind => kind.to_string(),
+    }
 }
 
 impl Failure {

@@ -104,6 +104,16 @@ async fn a_bad_line_is_refused_with_its_number_and_the_others_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_longest_custom_id_is_taken_and_a_longer_one_told_as_what_it_is() {
+    let fleet = Fleet::start().await;
+    let [longest, longer] = [16368, 16369].map(|length| line(&"i".repeat(length), "x"));
+    let (_folder, path) = file(format!("{longest}\n{longer}"));
+    let ran = api(&fleet, &["submit", "--file", arg(&path)]).await.exited(1);
+    assert!(ran.stderr.contains("line 2: custom_id must be at most 16370 bytes"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("1 accepted, 0 there before, 1 refused"), "{}", ran.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_end_without_an_answer_and_a_status_of_failure_are_told_apart() {
     let fleet = Fleet::start().await;
     let (folder, path) =
@@ -281,6 +291,9 @@ async fn what_an_earlier_run_wrote_stays_until_there_is_something_to_write() {
     let _worker = fleet.worker();
     api(&fleet, &arguments).await.exited(0);
     assert_eq!(output(&out).len(), 1, "and then nothing of it is left");
+    let nowhere = folder.path().join("none/out.jsonl");
+    let ran = api(&fleet, &[&arguments[..5], &[arg(&nowhere)]].concat()).await.exited(1);
+    assert!(ran.stderr.contains("none/out.jsonl: no such folder"), "{}", ran.stderr);
     // What is no file has nothing to be emptied.
     api(&fleet, &[&arguments[..5], &["/dev/null"]].concat()).await.exited(0);
 }

@@ -23,6 +23,9 @@ pub(super) struct Unfit {
     pub(super) fault: Fault,
 }
 
+/// How long a `custom_id` may be, with its quotes: the API keeps up to 16 KiB of metadata, `{"custom_id":…}` all in all.
+const LONGEST_CUSTOM_ID: usize = (16 << 10) - r#"{"custom_id":}"#.len();
+
 /// What is wrong with a line. What stands in it is not repeated: it may hold a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Fault {
@@ -36,6 +39,8 @@ pub(super) enum Fault {
     Missing { field: &'static str },
     #[error("custom_id must be a text that is not empty")]
     CustomId,
+    #[error("custom_id must be at most {LONGEST_CUSTOM_ID} bytes as it is written here")]
+    LongCustomId,
     #[error("method must be \"POST\"")]
     Method,
     #[error("url must be \"{expected}\", the path that the queue calls")]
@@ -90,6 +95,9 @@ pub(super) fn parse(line: &[u8], url: &str) -> Result<Request, Unfit> {
     let name = text(custom_id).filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| unread(Fault::CustomId))?;
     let unfit = |fault| Unfit { custom_id: Some(custom_id.to_owned()), fault };
+    if custom_id.get().len() > LONGEST_CUSTOM_ID {
+        return Err(unfit(Fault::LongCustomId));
+    }
     let missing = |field| unfit(Fault::Missing { field });
     if text(fields.method.ok_or_else(|| missing("method"))?).as_deref() != Some("POST") {
         return Err(unfit(Fault::Method));
@@ -155,6 +163,9 @@ mod tests {
         for custom_id in ["\"\"", "5", "{}", "\"\\ud83d\""] {
             assert_eq!(fault(&line(custom_id, "\"POST\"", &right)), Fault::CustomId, "{custom_id}");
         }
+        let long = |length| line(&format!("\"{}\"", "a".repeat(length - 2)), "\"POST\"", &right);
+        assert_eq!(fault(&long(LONGEST_CUSTOM_ID + 1)), Fault::LongCustomId);
+        assert!(parse(long(LONGEST_CUSTOM_ID).as_bytes(), URL).is_ok());
         for method in ["\"GET\"", "\"post\"", "1"] {
             assert_eq!(fault(&line("\"a\"", method, &right)), Fault::Method, "{method}");
         }

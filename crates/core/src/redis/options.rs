@@ -1,6 +1,12 @@
 //! How to reach Redis, and the client settings that fred's defaults get wrong.
 
-use std::{fmt, fs, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt, fs,
+    io::{self, Read},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use fred::{
     clients::Client,
@@ -197,6 +203,9 @@ fn trusting(path: &PathBuf) -> Result<TlsConnector, OpenError> {
     Ok(TlsConnector::from(config))
 }
 
+/// Of a file of passwords no more is read, in bytes: what is no file at all may never end.
+const LONGEST_PASSWORD: u64 = 64 << 10;
+
 /// Reads the password again at each connection, so that a rotated one is taken without a restart.
 struct PasswordFile {
     username: Option<String>,
@@ -212,8 +221,10 @@ impl fmt::Debug for PasswordFile {
 #[async_trait::async_trait]
 impl CredentialProvider for PasswordFile {
     async fn fetch(&self, _: Option<&Server>) -> Result<(Option<String>, Option<String>), Error> {
-        let text = fs::read_to_string(&self.path)
-            .map_err(|_| Error::new(ErrorKind::Config, "redis.password_file cannot be read"))?;
+        let mut text = String::new();
+        let file = fs::File::open(&self.path);
+        let read = file.and_then(|it| it.take(LONGEST_PASSWORD).read_to_string(&mut text));
+        read.map_err(|_| Error::new(ErrorKind::Config, "redis.password_file cannot be read"))?;
         Ok((self.username.clone(), Some(text.trim_end_matches(['\r', '\n']).to_owned())))
     }
 }

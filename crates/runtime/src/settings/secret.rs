@@ -1,12 +1,16 @@
 //! Secrets: files that hold one, and the words themselves, which no output shows.
 
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::given::Given;
 use super::value::Setting;
 use crate::unread;
+
+/// The longest secret, in bytes: what is no file at all may never end.
+const LONGEST: u64 = 64 << 10;
 
 /// The path of a file that holds a secret and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,8 +30,14 @@ impl SecretFile {
     /// Reads the secret. Line ends after it, as editors leave them, are not part of it.
     pub fn read(&self) -> Result<Secret, SecretError> {
         let at = |reason| SecretError { path: self.0.clone(), reason };
-        let text =
-            std::fs::read_to_string(&self.0).map_err(|err| at(Unreadable::Io(err.kind())))?;
+        let mut text = String::new();
+        let read =
+            File::open(&self.0).and_then(|it| it.take(LONGEST + 1).read_to_string(&mut text));
+        match read {
+            Err(err) => return Err(at(Unreadable::Io(err.kind()))),
+            Ok(length) if length as u64 > LONGEST => return Err(at(Unreadable::Long)),
+            Ok(_) => {}
+        }
         match text.trim_end_matches(['\r', '\n']) {
             "" => Err(at(Unreadable::Empty)),
             text if text.chars().any(char::is_control) => Err(at(Unreadable::Control)),
@@ -90,6 +100,8 @@ impl SecretError {
 enum Unreadable {
     #[error("can't be read: {}", unread::in_words(*.0))]
     Io(io::ErrorKind),
+    #[error("must hold a secret: it is above 64 KiB")]
+    Long,
     #[error("must hold a secret: it is empty")]
     Empty,
     #[error("must hold a secret in one line, without control characters")]
@@ -123,6 +135,8 @@ mod tests {
             assert!(told.contains("secret must hold a secret"), "{told}");
             assert!(!told.contains("S3CRET"), "{told}");
         }
+        let told = SecretFile::new("/dev/zero").read().unwrap_err().to_string();
+        assert_eq!(told, "/dev/zero must hold a secret: it is above 64 KiB");
         let told = SecretFile::new("/nowhere/secret").read().unwrap_err().to_string();
         assert_eq!(told, "/nowhere/secret can't be read: no such file");
     }

@@ -62,7 +62,7 @@ fn is_line(bytes: &[u8]) -> bool {
     !twice
         && !is_escaped
         && fields.len() == 4
-        && text("custom_id").is_some_and(|name| !name.is_empty())
+        && text("custom_id").is_some_and(|name| !name.is_empty() && name.len() < 16_000)
         && text("method") == Some("POST")
         && text("url") == Some(URL)
         && fields.get("body").is_some_and(|body| !body.is_null())
