@@ -30,6 +30,7 @@ fn limit(folder: &Path, bytes: &str) {
 
 impl Up {
     /// Submits what is not due for long, until it is refused; gives the ids of what was accepted.
+    #[expect(clippy::disallowed_methods, reason = "the clock of a caller")]
     async fn fill(&self) -> Vec<String> {
         let url = format!("{}/v1/queues/default/requests", self.api);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();

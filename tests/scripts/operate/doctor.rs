@@ -212,7 +212,7 @@ async fn what_somebody_else_wrote_into_a_set_is_a_fault_and_its_key_is_told() {
     let report = report(&shard).await;
     assert_eq!(names(&report), BTreeMap::from([("strange-member".to_owned(), 2)]));
     assert!(report.has_fault());
-    assert_eq!(denied(&report, "strange-member")[0].1, [shard.keys.pending.clone()]);
+    assert_eq!(denied(&report, "strange-member")[0].1, std::slice::from_ref(&shard.keys.pending));
 }
 
 #[tokio::test]
