@@ -144,9 +144,12 @@ impl<'a> MakeWriter<'a> for Lines {
 mod tests {
     use super::*;
 
+    /// Whether it is open, and what has come through.
+    type Passed = (Mutex<(bool, Vec<u8>)>, Condvar);
+
     /// Takes what is written only while its door is open, and keeps it.
     #[derive(Clone, Default)]
-    struct Door(Arc<(Mutex<(bool, Vec<u8>)>, Condvar)>);
+    struct Door(Arc<Passed>);
 
     impl Door {
         fn open(&self) {
