@@ -74,7 +74,7 @@ const EXAMPLES: usize = 5;
 pub struct Report {
     /// The findings, the worst first.
     pub findings: Vec<Finding>,
-    /// How many shards were looked at.
+    /// How many shards were looked at to the end.
     pub shards: u64,
     /// How many requests were looked at.
     pub requests: u64,
@@ -169,8 +169,8 @@ pub async fn examine(redis: &Redis, what: Examination) -> Result<Report, StoreEr
         upkeep::look(redis, queue, &mut report).await?;
         for keys in &queue.keys() {
             let looked = shard::audit(redis, keys, &mut report).await;
+            report.shards += u64::from(looked.is_ok());
             report.go_on(keys.place(), looked)?;
-            report.shards += 1;
         }
     }
     report.findings.sort_by(|one, other| {

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -13,6 +13,8 @@ use holdfast_local_redis::{Tied, tied};
 use nix::sys::signal::Signal;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use crate::signal;
 
 /// How long a process that was asked to end may take; longer than any drain in a test.
 const END_LIMIT: Duration = Duration::from_secs(60);
@@ -61,6 +63,17 @@ struct Output {
     seen: watch::Sender<Seen>,
 }
 
+/// A child takes over which signals are ignored: one that is started by somebody without a terminal is to hear of a hang-up
+/// all the same.
+fn command(program: &Path) -> Command {
+    if !signal::is_ignored(Signal::SIGHUP) {
+        return tied::command(program);
+    }
+    let mut command = tied::command(Path::new("env"));
+    command.arg("--default-signal=HUP").arg(program);
+    command
+}
+
 impl Process {
     /// Starts a binary with these arguments and variables. It inherits the environment, but for what starts with
     /// `HOLDFAST_`.
@@ -70,7 +83,7 @@ impl Process {
         env: &[(&str, &str)],
     ) -> Self {
         let program = program.as_ref();
-        let mut command = tied::command(program);
+        let mut command = command(program);
         command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         for (name, _) in
             env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"HOLDFAST_"))

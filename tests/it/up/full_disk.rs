@@ -28,14 +28,17 @@ fn limit(folder: &Path, bytes: &str) {
     assert!(set.expect("prlimit, of util-linux").success());
 }
 
+/// In Unix seconds.
+#[expect(clippy::disallowed_methods, reason = "callers name Unix times")]
+fn in_an_hour() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 3600
+}
+
 impl Up {
     /// Submits what is not due for long, until it is refused; gives the ids of what was accepted.
-    #[expect(clippy::disallowed_methods, reason = "the clock of a caller")]
     async fn fill(&self) -> Vec<String> {
         let url = format!("{}/v1/queues/default/requests", self.api);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let later = now.as_secs() + 3600;
-        let (mut accepted, until) = (Vec::new(), Instant::now() + SOON);
+        let (later, mut accepted, until) = (in_an_hour(), Vec::new(), Instant::now() + SOON);
         loop {
             assert!(Instant::now() < until, "{} were accepted", accepted.len());
             let id = format!("r{}", accepted.len());

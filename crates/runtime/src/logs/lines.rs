@@ -144,28 +144,38 @@ impl<'a> MakeWriter<'a> for Lines {
 mod tests {
     use super::*;
 
-    /// Whether it is open, and what has come through.
-    type Passed = (Mutex<(bool, Vec<u8>)>, Condvar);
-
     /// Takes what is written only while its door is open, and keeps it.
     #[derive(Clone, Default)]
-    struct Door(Arc<Passed>);
+    struct Door(Arc<Behind>);
+
+    #[derive(Default)]
+    struct Behind {
+        kept: Mutex<Kept>,
+        opened: Condvar,
+    }
+
+    #[derive(Default)]
+    struct Kept {
+        is_open: bool,
+        bytes: Vec<u8>,
+    }
 
     impl Door {
         fn open(&self) {
-            self.0.0.lock().unwrap().0 = true;
-            self.0.1.notify_all();
+            self.0.kept.lock().unwrap().is_open = true;
+            self.0.opened.notify_all();
         }
 
         fn text(&self) -> String {
-            String::from_utf8(self.0.0.lock().unwrap().1.clone()).unwrap()
+            String::from_utf8(self.0.kept.lock().unwrap().bytes.clone()).unwrap()
         }
     }
 
     impl Write for Door {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let closed = self.0.1.wait_while(self.0.0.lock().unwrap(), |(open, _)| !*open);
-            closed.unwrap().1.extend_from_slice(bytes);
+            let kept = self.0.kept.lock().unwrap();
+            let mut kept = self.0.opened.wait_while(kept, |kept| !kept.is_open).unwrap();
+            kept.bytes.extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
