@@ -11,6 +11,7 @@
 )]
 
 mod attacks;
+mod costs;
 mod fixture;
 mod invariants;
 mod operate;
