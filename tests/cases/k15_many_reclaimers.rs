@@ -3,7 +3,7 @@
 //! Where an entry is read in one step and moved in another, two that look at once move it twice.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_core::model::{Failure, FailureCode, Fence, Session};
 use holdfast_core::script::{
@@ -20,6 +20,9 @@ const RECLAIMERS: usize = 8;
 
 /// When all of it falls due, from its claim: late enough for the reclaimers to be there.
 const DUE: Duration = Duration::from_secs(4);
+
+/// Within this each reclaimer looks several times.
+const LOOKS: Duration = Duration::from_millis(300);
 
 /// Claims so many, as a worker that will never be heard of again.
 async fn claim(hand: &ByHand, count: usize) -> Vec<(Fence, Lease)> {
@@ -92,12 +95,18 @@ async fn eight_reclaimers_move_each_of_2000_entries_once() {
     }
     let retried = claim(&hand, EACH).await;
     retry(&hand, &retried).await;
+    let leased_at = Instant::now();
     let lapsing = claim(&hand, EACH).await;
     assert_eq!(
         (fleet.count("delayed").await, fleet.count("leased").await),
         (EACH as i64, EACH as i64)
     );
 
+    // Redis answers nobody while it falls due: then each reclaimer's look waits there, and all of them find all of it.
+    crate::pace::pass(DUE.saturating_sub(leased_at.elapsed() + LOOKS)).await;
+    fleet.redis.pause();
+    crate::pace::pass(DUE.saturating_sub(leased_at.elapsed()) + LOOKS).await;
+    fleet.redis.resume();
     fleet.wait_for_count("pending", 2 * EACH as i64, DUE + SOON).await;
     assert_eq!((fleet.count("delayed").await, fleet.count("leased").await), (0, 0));
     let handles: BTreeSet<_> =
