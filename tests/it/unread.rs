@@ -21,6 +21,9 @@ async fn a_log_that_nobody_reads_stops_neither_health_nor_calls_nor_the_end() {
     let [api, operators, ops] = [(); 3].map(|()| format!("127.0.0.1:{}", free_port()));
     let mut unread = Command::new(env!("CARGO_BIN_EXE_it-producer"));
     unread.arg("--config").arg(file.path()).stdout(Stdio::piped()).kill_on_drop(true);
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HOLDFAST_")) {
+        unread.env_remove(name);
+    }
     unread.env("HOLDFAST_PRODUCER_LISTEN", &api).env("HOLDFAST_PRODUCER_OPS_LISTEN", &ops);
     unread.env("HOLDFAST_PRODUCER_OPERATOR_LISTEN", &operators);
     let mut unread = unread.spawn().expect("a producer");
