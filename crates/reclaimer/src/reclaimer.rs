@@ -208,7 +208,9 @@ async fn look(
     let depth = depth.map_err(|err| note("depth", Err(err))).ok();
     let now = Instant::now();
     if let Some(seen) = depth.filter(|_| known.clock.is_trusted(now)) {
-        if seen.suspects > 0 || seen.head_deadline.is_some_and(|deadline| deadline <= seen.now) {
+        // A head whose score is no time of ours hides whatever is late behind it.
+        let may_be_late = seen.head_deadline.is_none_or(|deadline| deadline <= seen.now);
+        if seen.suspects > 0 || seen.pending > 0 && may_be_late {
             note("expire", upkeep::expire(&redis, &shard).await);
         }
         if is_rested {
