@@ -207,3 +207,13 @@ async fn what_ends_while_the_sweep_rests_is_swept_after_its_rest() {
     });
     homes.await;
 }
+
+#[tokio::test]
+async fn what_is_late_ends_also_where_the_score_of_the_head_is_no_time() {
+    let mut yard = Yard::open().await;
+    yard.late().await;
+    let (key, head) = (yard.key("pending"), yard.submit("damaged", 600_000).await.bytes());
+    yard.redis.command(&[b"ZADD".as_slice(), key.as_bytes(), b"XX", b"-inf", &head]).await;
+    yard.reclaimer.round().await;
+    assert_eq!(yard.homes().await, [0, 0, 2]);
+}
