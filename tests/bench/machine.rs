@@ -5,6 +5,8 @@ use std::fs;
 use holdfast_testkit::{Process, RedisServer};
 use serde::Serialize;
 
+use crate::server;
+
 /// Told where the system does not say.
 const UNKNOWN: &str = "unknown";
 
@@ -20,6 +22,11 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
+    /// With the server that a part starts when nothing else is said.
+    pub(crate) async fn here() -> Self {
+        Self::look(&server::start(|_| {}).await).await
+    }
+
     pub(crate) async fn look(redis: &RedisServer) -> Self {
         let rustc = Process::run("rustc", &["--version"], &[]).await.stdout;
         Self {

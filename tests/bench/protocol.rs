@@ -19,14 +19,11 @@ mod whole;
 use crate::Effort;
 use crate::machine::{self, Machine};
 use crate::report::Report;
-use crate::server;
 
 /// All rows of the part.
 pub(crate) async fn report(effort: Effort) -> Report {
     let before = machine::load();
-    let server = server::start(|_| {}).await;
-    let machine = Machine::look(&server).await;
-    drop(server);
+    let machine = Machine::here().await;
     let mut rows = Vec::new();
     rows.extend(whole::rows(effort).await);
     rows.extend(stages::rows(effort).await);

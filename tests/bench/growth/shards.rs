@@ -5,10 +5,10 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 
 use crate::Effort;
-use crate::growth::SIZE;
-use crate::protocol::cycle::{BATCH, Cost, Costs, cost, ratios};
+use crate::growth::{SIZE, compared};
+use crate::protocol::cycle::{BATCH, Cost, Costs, cost};
 use crate::protocol::holdfast::Holdfast;
-use crate::report::{Row, median};
+use crate::report::Row;
 use crate::server::{self, Spent};
 
 /// How many shards.
@@ -34,23 +34,9 @@ pub(super) async fn rows(effort: Effort) -> Vec<Row> {
             }
         }
     }
-    let one = &all[0];
-    let compared = |shards: u32, many: &Costs| {
-        let what = format!("{shards} shards / one, claim, body read and ack over 64 slots");
-        let per_second = |costs: &Costs| 1e6 / median(&costs.time);
-        let (rates, cpu) = (ratios(&one.time, &many.time), ratios(&many.cpu, &one.cpu));
-        [
-            Row::new(format!("{what}: rate"), "x", median(&rates))
-                .note(format!("{:.0} and {:.0} a second", per_second(many), per_second(one)))
-                .samples("us a request", many.time.clone())
-                .samples("us a request, one", one.time.clone()),
-            Row::new(format!("{what}: server CPU"), "x", median(&cpu))
-                .note(format!("{:.1} and {:.1} us a request", median(&many.cpu), median(&one.cpu)))
-                .samples("us a request", many.cpu.clone())
-                .samples("us a request, one", one.cpu.clone()),
-        ]
-    };
-    SHARDS.into_iter().zip(&all).skip(1).flat_map(|(shards, many)| compared(shards, many)).collect()
+    let named = |shards| format!("{shards} shards / one, claim, body read and ack over 64 slots");
+    let many = SHARDS.into_iter().zip(&all).skip(1);
+    many.flat_map(|(shards, many)| compared(&named(shards), many, &all[0])).collect()
 }
 
 /// Claims from all shards at once, each for its part of the slots.
