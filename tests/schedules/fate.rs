@@ -130,7 +130,8 @@ impl Faults {
             // Many at one moment: what ends together travels together.
             Family::Settler => 800 - now % 800,
             Family::Renewer => dice.of(&[100, 4_000, 9_000, 16_000, 30_000]),
-            _ => dice.of(&[0, 20, 700, 3_000, 9_000]),
+            Family::Drain => dice.of(&[0, 20, 700, 3_000, 9_000, 16_000]),
+            Family::Claimer => dice.of(&[0, 20, 700, 3_000, 9_000]),
         };
         let is_well = self.calm || self.spares(fault);
         let with = if is_well { With::Status(200) } else { dice.weighed(&ANSWERS) };

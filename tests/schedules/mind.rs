@@ -20,8 +20,8 @@ const LATE: At = 600;
 const ROUND: At = 10_000;
 /// How long a call may wait for a connection.
 const WAIT: At = 2_000;
-/// How long a worker that stops waits for the answers to its last claims.
-const LAST_CLAIMS: At = 5_500;
+/// How long a worker that stops repeats its last claims, and how long the last copy may wait for a connection.
+const LAST_CLAIMS: At = 5_000 + WAIT + 500;
 /// How long the worker's own bookkeeping may take beside what it promises: a few calls that are lost.
 const SLACK: At = 1_500;
 
@@ -129,6 +129,11 @@ impl Mind {
     /// Its process has ended.
     pub(crate) fn ends(&mut self) {
         self.ended = true;
+    }
+
+    /// Whether its process has ended.
+    pub(crate) fn has_gone(&self) -> bool {
+        self.ended
     }
 
     /// Its name in fences, once it has claimed.

@@ -108,6 +108,10 @@ impl Plan {
         let at = 200 + dice.below(20_000);
         if dice.one_in(2) {
             self.at(at - 1, Event::Mend);
+        } else if !self.faults.calm && dice.one_in(3) {
+            // Its last claims find no server, until it has given them up or almost so.
+            let down = dice.of(&[3_000, 9_000]);
+            self.at(at - dice.below(200), Event::Crash { forgets: 0, down });
         }
         self.at(at, Event::Stop(0));
     }

@@ -40,7 +40,7 @@ pub(crate) async fn listen(world: Shared, actor: Actor, listener: UnixListener, 
         let (is_down, up) = {
             let world = world.lock();
             world.moved.note();
-            (world.now() < world.down_until, world.up.clone())
+            (world.now() < world.down_until || world.is_gone(actor), world.up.clone())
         };
         if is_down {
             world.lock().is_cut_off(actor);
@@ -105,7 +105,12 @@ async fn hear(
         }
         decoder.feed(&bytes[..length]);
         while let Some(words) = decoder.next() {
-            let asked = world.lock().asked(actor, words);
+            let mut world = world.lock();
+            if world.is_gone(actor) {
+                return;
+            }
+            let asked = world.asked(actor, words);
+            drop(world);
             if commands.send(asked).is_err() {
                 return;
             }

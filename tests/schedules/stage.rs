@@ -23,8 +23,8 @@ use crate::{
 /// How leases are in a play, in ms.
 pub(crate) const LEASE: At = 15_000;
 /// How long a drain may take, and what is left of the grace period for handing back.
-const DRAIN: At = 6_000;
-const HAND_BACK: At = 23_000;
+const DRAIN: At = 12_000;
+const HAND_BACK: At = 17_000;
 
 /// Where a play is played.
 pub(crate) struct Stage {

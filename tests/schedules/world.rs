@@ -269,6 +269,11 @@ impl World {
         }
     }
 
+    /// Whether its process has ended. What its client would still send, a process that is gone does not.
+    pub(crate) fn is_gone(&self, actor: Actor) -> bool {
+        matches!(actor, Actor::Worker(worker) if self.minds[worker].has_gone())
+    }
+
     pub(crate) fn subscribe(&mut self, to: mpsc::UnboundedSender<Value>) {
         self.subscribers.push(to);
     }

@@ -97,6 +97,9 @@ pub(crate) struct Claimer {
     clocks: Vec<Mutex<ClockWatch>>,
     /// Where the only shard is waited for.
     bell: Option<Bell>,
+    /// Once cancelled, a copy that fails is the last of its call. A copy under way is waited for all the same: the client
+    /// would still send one that nobody waits for, whenever it has a connection again.
+    pub(crate) last: CancellationToken,
     warnings: Seldom,
 }
 
@@ -128,6 +131,7 @@ impl Claimer {
             calls,
             clocks,
             bell,
+            last: CancellationToken::new(),
             warnings,
         })
     }
@@ -251,7 +255,8 @@ impl Claimer {
         }
     }
 
-    /// Repeats the call until it is answered. None: it is known not to have run, and need not be repeated.
+    /// Repeats the call until it is answered. None: it is known not to have run, and need not be repeated, or it was the
+    /// last copy.
     async fn answer(
         &self,
         shard: usize,
@@ -269,7 +274,10 @@ impl Claimer {
             // Whatever answers next may have another clock.
             claim.trusted_until = 0;
             may_have_run |= err.may_have_run();
-            before_repeat(&mut pauses).await;
+            tokio::select! {
+                () = before_repeat(&mut pauses) => {}
+                () = self.last.cancelled() => return None,
+            }
             if !may_have_run {
                 return None;
             }

@@ -28,8 +28,8 @@ use crate::store::Store;
 /// don't look all at once.
 const POLL: std::ops::Range<Duration> = Duration::from_secs(1)..Duration::from_secs(2);
 
-/// How long unanswered claims are waited for when the process ends: what they may have leased is
-/// handed back at once instead of lapsing.
+/// How long unanswered claims are repeated when the process ends: what they may have leased is handed back at once
+/// instead of lapsing.
 const LAST_CLAIMS: Duration = Duration::from_secs(5);
 
 /// What runs in a dispatch.
@@ -322,17 +322,27 @@ impl Desk {
         tokio::pin!(late);
         let claims_late = sleep(worker.drain.min(LAST_CLAIMS));
         tokio::pin!(claims_late);
+        let last = &worker.claimer.last;
         while !self.attempts.is_empty() || !self.claims.is_empty() {
             tokio::select! {
                 () = &mut late => break,
-                () = &mut claims_late, if !self.claims.is_empty() => self.claims.abort_all(),
+                () = &mut claims_late, if !last.is_cancelled() => last.cancel(),
                 Some(_) = self.attempts.join_next() => {}
                 Some(answered) = self.claims.join_next() => self.hand_back(worker, answered),
             }
         }
+        last.cancel();
         // Each of the rest aborts its call and hands its request back.
         worker.held.drain();
-        let all = async { while self.attempts.join_next().await.is_some() {} };
+        let all = async {
+            loop {
+                tokio::select! {
+                    Some(_) = self.attempts.join_next() => {}
+                    Some(answered) = self.claims.join_next() => self.hand_back(worker, answered),
+                    else => return,
+                }
+            }
+        };
         if timeout(worker.hand_back, all).await.is_err() {
             warn!(left = self.attempts.len(), "not handed back in time: left to lapse");
         }
