@@ -42,17 +42,12 @@ fn build() -> Result<PathBuf, String> {
     let into = tmp.join("image");
     fs::create_dir_all(&into).map_err(|err| err.to_string())?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let folder = target.join("debug");
     for name in programs(&dockerfile()) {
-        let package = if name == "holdfastctl" { "holdfast-cli" } else { &name };
+        let built_as = format!("image-{}", name.trim_start_matches("holdfast-"));
         let mut command = Command::new(&cargo);
-        command.current_dir(root()).args([
-            "rustc",
-            "--locked",
-            "--package",
-            package,
-            "--bin",
-            &name,
-        ]);
+        command.current_dir(root()).args(["rustc", "--locked", "--package", "holdfast-tests"]);
+        command.args(["--features", "image-build", "--bin", &built_as]);
         command.arg("--target-dir").arg(target).args(["--", "-C", STATIC]);
         // What cargo says of this very test would have some build scripts run again.
         for (variable, _) in std::env::vars_os() {
@@ -65,8 +60,7 @@ fn build() -> Result<PathBuf, String> {
         if !built.status.success() {
             return Err(String::from_utf8_lossy(&built.stderr).into_owned());
         }
-        fs::copy(target.join("debug").join(&name), into.join(&name))
-            .map_err(|err| err.to_string())?;
+        fs::copy(folder.join(&built_as), into.join(&name)).map_err(|err| err.to_string())?;
     }
     Ok(into)
 }
