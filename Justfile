@@ -24,6 +24,10 @@ bench NAME="all" *ARGS:
 demo *ARGS:
     cargo run --release --bin holdfast -- demo {{ARGS}}
 
+# Everything breaks for so long, and a ledger that no service writes says what became of each request.
+soak LENGTH="10m" *ARGS:
+    cargo bench -p holdfast-tests --bench soak -- {{LENGTH}} {{ARGS}}
+
 # Random sequences over all scripts beside the plain model, so many steps of them.
 walk N="100000":
     HOLDFAST_STEPS={{N}} cargo test -p holdfast-tests --test walk the_scripts_do -- --nocapture

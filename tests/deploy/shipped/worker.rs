@@ -1,0 +1,9 @@
+//! `holdfast-worker`, as the image holds it.
+
+use std::process::ExitCode;
+
+use holdfast_worker::{Config, start};
+
+fn main() -> ExitCode {
+    holdfast_runtime::main(Config::read, start)
+}
