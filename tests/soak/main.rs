@@ -8,10 +8,11 @@
 //! # Reading order
 //!
 //! [`ledger`]: what is written down. [`clients`]: who writes it. [`stage`]: what runs. [`faults`]: what goes wrong. [`census`]:
-//! what Redis knows. [`checker`]: the judgement. [`told`]: the table. The same seed draws the same requests and faults; when
+//! what Redis knows. [`checker`]: the judgement. [`told`]: the table. [`beside`]: another version. The same seed draws the same requests and faults; when
 //! each happens, the machine decides too.
 #![expect(clippy::expect_used, reason = "a run that can't go on ends and says what failed")]
 
+mod beside;
 mod census;
 mod checker;
 mod clients;
@@ -34,6 +35,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use beside::Programs;
 use clients::Clients;
 use faults::{Fault, Lane};
 use stage::{Role, Stage};
@@ -52,6 +54,9 @@ struct Cli {
     /// What is drawn; another number, another run. None: any
     #[arg(long)]
     seed: Option<u64>,
+    /// Every other process is of the version that tests/upgrade-from names
+    #[arg(long)]
+    upgrade: bool,
     /// How the figures are printed
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -88,11 +93,16 @@ async fn main() -> ExitCode {
     let cli = Cli::parse_from(arguments);
     let seed = cli.seed.unwrap_or_else(|| rand::random::<u32>().into());
     eprintln!("seed {seed}");
+    let mut versions = vec![Programs::own()];
+    if cli.upgrade {
+        versions.push(Programs::upgraded_from());
+    }
     let mut legs = Vec::new();
     for (name, appendfsync) in
         [("always", AppendFsync::Always), ("everysec", AppendFsync::EverySecond)]
     {
-        legs.push(leg(name, appendfsync, cli.length / 2, seed).await);
+        let stage = Stage::set(appendfsync, versions.clone()).await;
+        legs.push(leg(name, stage, cli.length / 2, seed).await);
     }
     let run = Run { seed, length: cli.length, legs };
     match cli.output {
@@ -103,8 +113,8 @@ async fn main() -> ExitCode {
 }
 
 /// One leg, from the first process to the last.
-async fn leg(name: &'static str, appendfsync: AppendFsync, length: Duration, seed: u64) -> Leg {
-    let stage = Arc::new(Stage::set(appendfsync).await);
+async fn leg(name: &'static str, stage: Stage, length: Duration, seed: u64) -> Leg {
+    let stage = Arc::new(stage);
     let clients = Arc::new(Clients::new(Arc::clone(&stage.ledger), stage.apis(), name, seed));
     let (began, mut at_work) = (Instant::now(), clients.begin());
     let faults = go_wrong(&stage, length, seed).await;

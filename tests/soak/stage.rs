@@ -13,6 +13,7 @@ use holdfast_testkit::{
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 
+use crate::beside::Programs;
 use crate::ledger::Ledger;
 use crate::skew::Skew;
 
@@ -55,6 +56,8 @@ pub(crate) struct Stage {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) http: Http,
     pub(crate) skew: Option<Skew>,
+    /// What is started, in turn.
+    versions: Vec<Programs>,
     /// In front of Redis: of the producers, the workers, the reclaimers.
     pub(crate) lines: Vec<Proxy>,
     pub(crate) places: Vec<Place>,
@@ -66,7 +69,7 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Starts all of it.
-    pub(crate) async fn set(appendfsync: AppendFsync) -> Self {
+    pub(crate) async fn set(appendfsync: AppendFsync, versions: Vec<Programs>) -> Self {
         let redis = RedisServer::with(|it| {
             it.appendfsync = appendfsync;
             it.args.extend(["--busy-reply-threshold", "100"].map(str::to_owned));
@@ -87,6 +90,7 @@ impl Stage {
             ledger: Arc::new(Ledger::open()),
             http: Http::new(),
             skew: Skew::found(),
+            versions,
             lines,
             places: places.map(Place::new).collect(),
             folder: tempfile::tempdir().expect("a folder"),
@@ -124,10 +128,11 @@ impl Stage {
         let mark = format!("?w={number}");
         let path = self.folder.path().join(format!("{number}.toml"));
         fs::write(&path, self.settings(place, &mark)).expect("a settings file");
+        let version = &self.versions[number as usize % self.versions.len()];
         let program = match place.role {
-            Role::Producer => env!("CARGO_BIN_EXE_it-producer"),
-            Role::Worker => env!("CARGO_BIN_EXE_it-worker"),
-            Role::Reclaimer => env!("CARGO_BIN_EXE_it-reclaimer"),
+            Role::Producer => &version.producer,
+            Role::Worker => &version.worker,
+            Role::Reclaimer => &version.reclaimer,
         };
         let off = self
             .skew
