@@ -12,7 +12,7 @@ use holdfast_testkit::eventually;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::fleet::{Fleet, Role, Setup};
+use crate::fleet::{Fleet, Role, SOON, Setup};
 use crate::pace::{beside_others, pass};
 use crate::stage;
 use crate::tls_gateway::{Identity, TlsGateway};
@@ -179,7 +179,7 @@ async fn files_that_are_swapped_are_in_use_within_a_minute() {
     submit(&fleet, "torn").await;
     is_answered(&fleet, "torn", A_MINUTE).await;
     let told = "client_key_file must hold the key of client_cert_file";
-    assert!(worker.process.output().contains(told));
+    worker.process.wait_for_line(|line| line.contains(told), SOON).await;
 
     gateway.becomes(NEW_GATEWAY);
     submit(&fleet, "rotated").await;

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::aftermath;
 use crate::fleet::{Fleet, Setup};
-use crate::pace::{alone, full, spelled, time};
+use crate::pace::{alone, beside_others, full, spelled, time};
 use crate::stage::{self, Api};
 
 const PARTIAL_HEAD: &str = "POST /v1/queues/q/requests HTTP/1.1\r\nHost: x\r\n\
@@ -160,7 +160,7 @@ async fn slow_clients_are_closed_in_time_and_hold_nobody_up() {
 /// Even where there are as few places as clients that hold them, the places come back.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_holds_every_place_loses_it_in_time() {
-    let _alone = alone().await;
+    let _shared = beside_others().await;
     let few = "max_connections = 20\nidle_timeout = \"2s\"\nbody_timeout = \"2s\"".to_owned();
     let fleet = stage::fleet(Setup { producer: few, ..Setup::default() }).await;
     let api = Api::start(&fleet).await;

@@ -222,8 +222,8 @@ async fn a_clock_of_redis_that_leaps_is_told_and_ends_nothing() {
         })
         .await;
     }
-    let told = reclaimer.process.output();
-    assert!(told.contains("the redis clock leapt ahead"), "{told}");
+    let leapt = |line: &str| line.contains("the redis clock leapt ahead");
+    reclaimer.process.wait_for_line(leapt, SOON).await;
     let waits = r#"{"id":"late","timeout":"1s","payload":{}}"#;
     let answer = fleet.call("POST", "/v1/queues/idle/requests", waits.as_bytes()).await;
     assert_eq!(answer.status, 202, "{}", answer.text());

@@ -139,10 +139,9 @@ async fn a_file_of_keys_that_turns_faulty_leaves_the_old_keys_in_force_and_is_to
     fs::write(&keys, format!("{}\ntenant=acme\n", new.line)).expect("a faulty file");
     stale(1.0).await;
     assert_eq!((status(&old.key).await, status(&new.key).await), (200, 401));
-    let told = producer.process.output();
-    let line =
-        told.lines().find(|line| line.contains("stays in force")).expect("a line in the log");
-    let line: Value = serde_json::from_str(line).expect("JSON");
+    let stays = |line: &str| line.contains("stays in force");
+    let line = producer.process.wait_for_line(stays, SOON).await;
+    let line: Value = serde_json::from_str(&line).expect("JSON");
     assert_eq!(
         (&line["level"], &line["error"]),
         (&"ERROR".into(), &"must hold callers' keys: line 2 lacks scopes".into())

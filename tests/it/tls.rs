@@ -58,8 +58,8 @@ async fn the_tool_submits_over_tls_while_the_certificate_is_replaced() {
     };
     fs::copy(pem("two.pem"), &certificate).expect("a certificate");
     stale(1.0).await;
-    let told = role.process.output();
-    assert!(told.contains("must hold the key of tls_cert_file"), "{told}");
+    let told = |line: &str| line.contains("must hold the key of tls_cert_file");
+    role.process.wait_for_line(told, SOON).await;
     submit(&pem("ca.pem"), "c").await.exited(0);
     place("two");
     stale(0.0).await;
