@@ -64,6 +64,15 @@ pub(crate) async fn forgotten(
     }
 }
 
+/// How many requests live.
+pub(crate) async fn live(redis: &RedisServer) -> usize {
+    let mut live = 0;
+    for number in 0..SHARDS {
+        live += Shard::read(redis, number).await.generations(&LIVE).len();
+    }
+    live
+}
+
 /// What is wrong in the keys once everything has ended.
 pub(crate) async fn audit(redis: &RedisServer) -> Vec<String> {
     let mut wrong = Vec::new();

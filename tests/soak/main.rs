@@ -120,6 +120,7 @@ async fn leg(name: &'static str, stage: Stage, length: Duration, seed: u64) -> L
     let faults = go_wrong(&stage, length, seed).await;
     stage.mend().await;
     let mut wrong = rest(&clients, &mut at_work).await;
+    drained(&stage).await;
     clients.read_again().await;
     let mut verdict = checker::judge(&stage.ledger, &stage.gateway.arrivals(), &faults);
     wrong.extend(census::audit(&stage.redis).await);
@@ -160,6 +161,14 @@ async fn rest(clients: &Clients, at_work: &mut JoinSet<()>) -> Vec<String> {
     clients.give_up.cancel();
     while at_work.join_next().await.is_some() {}
     vec![format!("{left} clients had no record {} s after the last fault", REST.as_secs())]
+}
+
+/// Waits until nothing lives any more: also what nobody waits for, whose end Redis forgot. The audit tells what stays.
+async fn drained(stage: &Stage) {
+    let until = Instant::now() + REST;
+    while census::live(&stage.redis).await > 0 && Instant::now() < until {
+        sleep(Duration::from_millis(250)).await;
+    }
 }
 
 /// No worker holds or calls for anything any more.
