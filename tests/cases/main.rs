@@ -10,6 +10,7 @@
 )]
 
 mod aftermath;
+mod callers;
 #[allow(dead_code, reason = "shared with other tests, which use the rest of it")]
 #[path = "../it/fleet.rs"]
 mod fleet;
@@ -61,12 +62,15 @@ mod k69_rotated_files;
 mod k70_end_of_a_producer;
 mod k71_slow_clients;
 mod k74_submits_without_redis;
+mod k75_reconnects;
 mod k77_loops_go_on;
+mod k78_failover;
 mod k80_forgotten_scripts;
 mod k83_kept_results;
 mod k84_refused_writes;
 mod k86_busy_redis;
 mod k87_eviction;
+mod k90_cluster;
 mod k93_missing_rights;
 mod k96_signals;
 mod k98_probes;
