@@ -6,7 +6,9 @@
 
 mod bell;
 mod durable;
+mod moved;
 mod options;
+mod primary;
 mod server;
 mod status;
 mod subscriber;
@@ -38,6 +40,8 @@ pub use status::{DISK_FULL, Trouble};
 pub use subscriber::{Message, Subscriber};
 
 use crate::{StoreError, metrics, rights::Role, script};
+use moved::Moved;
+use primary::Primary;
 use status::Status;
 
 /// How many calls may wait for Redis at once. More are refused at once: a queue in memory would outlive its callers.
@@ -53,6 +57,7 @@ pub struct Redis {
     options: Arc<Options>,
     calls: Arc<Semaphore>,
     status: Arc<Status>,
+    primary: Arc<Primary>,
 }
 
 impl Redis {
@@ -81,6 +86,7 @@ impl Redis {
             options: Arc::new(options),
             calls: Arc::new(Semaphore::new(CALLS_AT_ONCE)),
             status: Arc::new(status),
+            primary: Arc::default(),
         }
     }
 
@@ -174,9 +180,19 @@ impl Redis {
         let script = words.first().filter(|_| command == script::RUN).and_then(Value::as_str);
         let script = script.filter(|sha1| !script::only_asks(sha1)).map(|sha1| sha1.to_string());
         let command = CustomCommand::new_static(command, hash, false);
-        let answer = self.client.custom_raw_value(command, words).await;
+        let answer = if self.is_clustered() {
+            Moved::within(self.options.command_timeout).follow(&self.client, command, words).await
+        } else {
+            self.client.custom_raw_value(command, words).await
+        };
+        self.primary.look(&self.client, &answer);
         self.status.note(answer.as_ref().err(), script.as_deref());
         answer.map_err(CallError::Redis)
+    }
+
+    /// The server says that it is a replica: who it was asked as may be another by now.
+    pub(crate) fn is_replica(&self) {
+        self.primary.is_elsewhere(&self.client);
     }
 }
 

@@ -13,6 +13,7 @@ use fred::{
 use tokio::sync::broadcast::{Receiver, error::TryRecvError};
 use tracing::{info, warn};
 
+use super::options::UNREADABLE_PASSWORD;
 use crate::{StoreError, error::Refusal, metrics, rights::Role};
 
 /// Why Redis cannot be used now.
@@ -62,6 +63,7 @@ fn why(error: &Error) -> Option<&'static str> {
         return Some("no such database");
     }
     match error.kind() {
+        _ if error.details() == UNREADABLE_PASSWORD => Some(UNREADABLE_PASSWORD),
         ErrorKind::IO if says(&["refused"]) => Some("connection refused"),
         ErrorKind::IO if says(&["lookup", "name or service"]) => Some("host name not found"),
         ErrorKind::IO if says(&["unreachable"]) => Some("no route to the host"),

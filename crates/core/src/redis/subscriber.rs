@@ -1,14 +1,22 @@
 //! Listening to the channels of shards. Hints only: whoever listens also polls.
+//!
+//! Who only listens does not notice that nobody speaks any more: not that the server hangs or is cut off while another has
+//! taken its place, and on Cluster not that a slot has moved. So a listener says now and then what it listens to.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use fred::{
     clients::SubscriberClient,
+    error::ErrorKind,
     interfaces::{ClientLike, EventInterface, PubsubInterface},
     types::Value,
 };
-use tokio::{sync::broadcast::error::RecvError, time::sleep};
+use futures_util::FutureExt;
+use tokio::{
+    sync::broadcast::error::RecvError,
+    time::{Instant, sleep, sleep_until},
+};
 use tracing::warn;
 
 use super::{OpenError, Redis};
@@ -16,6 +24,9 @@ use crate::{StoreError, error::Refusal};
 
 /// How long to wait before a subscription that failed is tried again.
 const AGAIN: Duration = Duration::from_millis(250);
+
+/// How often a subscription is said again.
+const REFRESH: Duration = Duration::from_secs(10);
 
 /// What was heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +49,8 @@ pub struct Subscriber {
     messages: tokio::sync::broadcast::Receiver<fred::types::Message>,
     connections: tokio::sync::broadcast::Receiver<fred::types::config::Server>,
     subscribed: bool,
+    /// When it is to be said again.
+    refresh: Instant,
     /// It was said that our user has no right to.
     denied: bool,
 }
@@ -48,7 +61,16 @@ impl Subscriber {
         let client = redis.options.subscriber()?;
         let (messages, connections) = (client.message_rx(), client.reconnect_rx());
         drop(client.connect());
-        Ok(Self { client, channels, messages, connections, subscribed: false, denied: false })
+        let refresh = Instant::now() + REFRESH;
+        Ok(Self {
+            client,
+            channels,
+            messages,
+            connections,
+            subscribed: false,
+            refresh,
+            denied: false,
+        })
     }
 
     /// The next message. May be dropped and called again.
@@ -56,7 +78,7 @@ impl Subscriber {
         loop {
             if !self.subscribed {
                 self.subscribe().await;
-                self.subscribed = true;
+                (self.subscribed, self.refresh) = (true, Instant::now() + REFRESH);
                 return Message::Subscribed;
             }
             tokio::select! {
@@ -74,6 +96,11 @@ impl Subscriber {
                     Err(RecvError::Closed) => std::future::pending::<()>().await,
                 },
                 _ = self.connections.recv() => self.subscribed = false,
+                // If it was lost meanwhile, that is seen as a new connection.
+                () = sleep_until(self.refresh) => {
+                    self.subscribe().await;
+                    self.refresh = Instant::now() + REFRESH;
+                }
             }
         }
     }
@@ -82,6 +109,11 @@ impl Subscriber {
     async fn subscribe(&mut self) {
         for channel in &self.channels {
             while let Err(error) = self.client.ssubscribe(channel.as_str()).await {
+                if *error.kind() == ErrorKind::Timeout {
+                    // The client does not take a listener's connection for dead by itself.
+                    let ordered = self.client.force_reconnection().now_or_never();
+                    drop(ordered);
+                }
                 let denied =
                     StoreError::new("ssubscribe", error).refusal() == Some(Refusal::Denied);
                 if denied && !self.denied {
