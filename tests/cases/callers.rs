@@ -51,9 +51,17 @@ impl Callers {
         Self { running, shared }
     }
 
-    /// How many were accepted so far.
-    pub(crate) fn count(&self) -> usize {
-        self.accepted().len()
+    /// Waits until every queue has taken some.
+    pub(crate) async fn under_way(&self, queues: &[&str]) {
+        eventually("they are under way", SOON, async || {
+            let accepted = self.accepted();
+            let of = |queue: &str| accepted.iter().filter(|it| it.queue == queue).count();
+            match queues.iter().map(|queue| of(queue)).min() {
+                Some(least) if least > 5 => Ok(()),
+                least => Err(format!("{least:?}")),
+            }
+        })
+        .await;
     }
 
     /// Waits until every queue has taken a request that was sent after `since`, and gives how long that took.

@@ -11,6 +11,7 @@ use holdfast_testkit::{Cluster, Process, RedisServer, Value, eventually};
 use crate::callers::{Accepted, Callers};
 use crate::fleet::{Fleet, Role, SOON, Setup};
 use crate::pace::{beside_others, pass, time};
+use crate::users::Users;
 use crate::{aftermath, stage};
 
 /// Writes must succeed again so soon after a promotion. What is asked for is 30 s; this is what we hold ourselves to.
@@ -22,13 +23,19 @@ const QUEUES: [(&str, u32); 4] = [("q", 1), ("r", 1), ("u", 1), ("wide", 4)];
 /// Queues whose answers wait for a replica: of these nothing may be lost.
 const SAFE: [&str; 3] = ["q", "r", "wide"];
 
-async fn fleet(cluster: &Cluster) -> Fleet {
+async fn fleet(cluster: &Cluster, users: &Users) -> Fleet {
     let safe = "durability = \"replicated\"\nreplicas = 1";
     let of =
         |name: &str, rest: &str| format!("[queues.{name}]\ntarget = \"{{gateway}}\"\n{rest}\n");
     let more = [of("r", safe), of("u", ""), of("wide", &format!("shards = 4\n{safe}"))].concat();
     let url = Some(cluster.url());
-    let setup = Setup { redis_url: url, queue: safe.to_owned(), more, ..Setup::default() };
+    let setup = Setup {
+        redis_url: url,
+        redis: users.lines(),
+        queue: safe.to_owned(),
+        more,
+        ..Setup::default()
+    };
     // Its own server stays unused.
     Fleet::with(setup, RedisServer::start().await).await
 }
@@ -45,7 +52,10 @@ async fn submit(fleet: &Fleet, queue: &str, id: &str, timeout: &str) {
 async fn every_queue_works_on_a_cluster_while_slots_move_and_a_primary_dies() {
     let _shared = beside_others().await;
     let cluster = Cluster::start().await;
-    let fleet = fleet(&cluster).await;
+    // They may do no more than they must.
+    let nodes: Vec<&RedisServer> = (0..cluster.len()).map(|node| cluster.node(node)).collect();
+    let users = Users::of_deploy(&nodes, &["+cluster|slots", "+cluster|info"]).await;
+    let fleet = fleet(&cluster, &users).await;
     let (mut doomed, reclaimer) = (fleet.worker(), fleet.reclaimer());
     for role in [&doomed, &reclaimer] {
         fleet.ready(role.ops).await;

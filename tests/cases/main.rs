@@ -1,7 +1,7 @@
 //! Hard cases: failures that systems like this one have had in public, each tried on real processes.
 //!
 //! A file is a case, a test a way in which it happened. [`pace`] says how long they take, [`stage`] sets them up,
-//! [`raw_gateway`] is a gateway that misbehaves byte by byte, [`aftermath`] is what must hold after each of them.
+//! [`users`] who may do in Redis what `deploy/` grants, [`callers`] submit all the time, [`raw_gateway`] is a gateway that misbehaves byte by byte, [`aftermath`] is what must hold after each of them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,6 +18,7 @@ mod pace;
 mod raw_gateway;
 mod stage;
 mod tls_gateway;
+mod users;
 
 mod k01_killed_workers;
 mod k02_stale_owner;

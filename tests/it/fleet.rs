@@ -23,7 +23,7 @@ pub(crate) const LEASE: Duration = Duration::from_secs(3);
 pub(crate) struct Setup {
     /// Where Redis is; none: the fleet's own.
     pub(crate) redis_url: Option<String>,
-    /// Further lines under `[redis]`.
+    /// Further lines under `[redis]`; `{role}` stands for the name of the role.
     pub(crate) redis: String,
     /// Further lines under `[producer]`.
     pub(crate) producer: String,
@@ -171,7 +171,7 @@ impl Fleet {
     pub(crate) fn settings(&self, role: &str, ops: u16) -> String {
         let Setup { redis, producer, worker, reclaimer, queue, more, .. } = &self.setup;
         let (url, target) = (self.redis_url(), self.gateway.url());
-        let more = more.replace("{gateway}", &target);
+        let (redis, more) = (redis.replace("{role}", role), more.replace("{gateway}", &target));
         let port = |name| {
             if name == role { format!("ops_listen = \"127.0.0.1:{ops}\"\n") } else { String::new() }
         };

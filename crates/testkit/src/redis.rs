@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 pub use self::client::Client;
 pub(crate) use self::client::Connection;
 pub(crate) use self::which::{binary, recent};
-use crate::{Value, open_files, signal};
+use crate::{Value, eventually, open_files, signal};
 
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 
@@ -114,6 +114,23 @@ impl RedisServer {
             Some((name.to_owned(), rest.split_once(',')?.0.parse().ok()?))
         });
         counts.collect()
+    }
+
+    /// Waits until it is a replica of the server on one of these ports, has all that it has, and is sent its writes. What a
+    /// primary says is not enough: it calls a replica online that is still reading its first copy.
+    pub async fn follows(&self, primary: &[u16], limit: Duration) {
+        eventually("the replica is in step", limit, async || {
+            let info = self.try_command(&["INFO", "replication"]).await;
+            let info = info.map_err(|err| err.to_string())?;
+            let text = info.text().unwrap_or_default();
+            let has = |line: &str| text.lines().any(|it| it.trim_end() == line);
+            let is_its = primary.iter().any(|port| has(&format!("master_port:{port}")));
+            match is_its && has("master_link_status:up") {
+                true => Ok(()),
+                false => Err(text.to_owned()),
+            }
+        })
+        .await;
     }
 
     /// Kills it with SIGKILL.

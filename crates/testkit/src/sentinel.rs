@@ -128,15 +128,11 @@ impl Sentinel {
         .await;
     }
 
-    /// Waits until the other server is sent every write of `primary`.
+    /// Waits until the other server has all that `primary` has, and is sent its writes.
     pub async fn replicating(&self, primary: usize) {
-        eventually("the replica is in step", SET_UP, async || {
-            let info = self.servers[primary].try_command(&["INFO", "replication"]).await;
-            let info = info.map_err(|err| err.to_string())?;
-            let text = info.text().unwrap_or_default();
-            if text.contains("state=online") { Ok(()) } else { Err(text.to_owned()) }
-        })
-        .await;
+        let replica = 1 - primary;
+        let known = [self.servers[primary].port(), self.relays[primary].port()];
+        self.servers[replica].follows(&known, SET_UP).await;
     }
 
     /// Has the sentinels promote the replica while the primary is well.

@@ -12,10 +12,10 @@ use fred::{
     interfaces::{ClientLike, EventInterface, PubsubInterface},
     types::Value,
 };
-use futures_util::FutureExt;
 use tokio::{
     sync::broadcast::error::RecvError,
-    time::{Instant, sleep, sleep_until},
+    task::JoinSet,
+    time::{sleep, timeout},
 };
 use tracing::warn;
 
@@ -49,8 +49,7 @@ pub struct Subscriber {
     messages: tokio::sync::broadcast::Receiver<fred::types::Message>,
     connections: tokio::sync::broadcast::Receiver<fred::types::config::Server>,
     subscribed: bool,
-    /// When it is to be said again.
-    refresh: Instant,
+    _refreshing: JoinSet<()>,
     /// It was said that our user has no right to.
     denied: bool,
 }
@@ -61,14 +60,15 @@ impl Subscriber {
         let client = redis.options.subscriber()?;
         let (messages, connections) = (client.message_rx(), client.reconnect_rx());
         drop(client.connect());
-        let refresh = Instant::now() + REFRESH;
+        let mut refreshing = JoinSet::new();
+        refreshing.spawn(refresh(client.clone(), channels.clone()));
         Ok(Self {
             client,
             channels,
             messages,
             connections,
             subscribed: false,
-            refresh,
+            _refreshing: refreshing,
             denied: false,
         })
     }
@@ -78,7 +78,7 @@ impl Subscriber {
         loop {
             if !self.subscribed {
                 self.subscribe().await;
-                (self.subscribed, self.refresh) = (true, Instant::now() + REFRESH);
+                self.subscribed = true;
                 return Message::Subscribed;
             }
             tokio::select! {
@@ -96,11 +96,6 @@ impl Subscriber {
                     Err(RecvError::Closed) => std::future::pending::<()>().await,
                 },
                 _ = self.connections.recv() => self.subscribed = false,
-                // If it was lost meanwhile, that is seen as a new connection.
-                () = sleep_until(self.refresh) => {
-                    self.subscribe().await;
-                    self.refresh = Instant::now() + REFRESH;
-                }
             }
         }
     }
@@ -109,11 +104,6 @@ impl Subscriber {
     async fn subscribe(&mut self) {
         for channel in &self.channels {
             while let Err(error) = self.client.ssubscribe(channel.as_str()).await {
-                if *error.kind() == ErrorKind::Timeout {
-                    // The client does not take a listener's connection for dead by itself.
-                    let ordered = self.client.force_reconnection().now_or_never();
-                    drop(ordered);
-                }
                 let denied =
                     StoreError::new("ssubscribe", error).refusal() == Some(Refusal::Denied);
                 if denied && !self.denied {
@@ -123,6 +113,22 @@ impl Subscriber {
                     );
                 }
                 sleep(AGAIN).await;
+            }
+        }
+    }
+}
+
+/// Says again and again what is listened to. A node that does not serve a channel any more sends elsewhere, and one that
+/// does not answer is left: the client does not take a listener's connection for dead by itself.
+async fn refresh(client: SubscriberClient, channels: Vec<String>) {
+    loop {
+        sleep(REFRESH).await;
+        for channel in &channels {
+            let said = client.ssubscribe(channel.as_str()).await;
+            if said.is_err_and(|error| *error.kind() == ErrorKind::Timeout) {
+                // The next connection is seen by who waits for messages.
+                timeout(REFRESH, client.force_reconnection()).await.map(drop).unwrap_or_default();
+                break;
             }
         }
     }
