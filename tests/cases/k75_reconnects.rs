@@ -3,9 +3,10 @@
 //! It says that it is connected, or some of its connections never return, until somebody restarts the process.
 //! (Twenty restarts are in `it::redis_away`; a server that hangs for long is in K77.)
 
+use std::fs;
 use std::time::{Duration, Instant};
 
-use holdfast_testkit::eventually;
+use holdfast_testkit::{RedisServer, eventually};
 
 use crate::callers::Callers;
 use crate::fleet::{Fleet, Role, SOON, Setup};
@@ -15,7 +16,7 @@ use crate::{aftermath, stage};
 /// So soon after Redis is back everything works.
 const BACK: Duration = Duration::from_secs(5);
 
-/// Every kind of connection has work: four producers, workers that listen for cancels, a reclaimer.
+/// Every kind of connection has work: a producer, workers that listen for cancels, a reclaimer.
 struct Pool {
     fleet: Fleet,
     roles: Vec<Role>,
@@ -23,8 +24,10 @@ struct Pool {
 
 impl Pool {
     async fn start() -> Self {
-        // Of the same port, four listeners share the calls.
-        let fleet = stage::fleet(Setup::default()).await;
+        Self::over(stage::fleet(Setup::default()).await).await
+    }
+
+    async fn over(fleet: Fleet) -> Self {
         let mut roles = vec![fleet.reclaimer()];
         roles.extend((0..2).map(|_| fleet.worker()));
         for role in &roles {
@@ -134,4 +137,36 @@ async fn a_server_that_hangs_is_missed_and_found_again() {
     pool.fleet.redis.resume();
     pool.works("woken", Instant::now()).await;
     aftermath::nobody_panicked(&pool.fleet, &pool.roles.iter().collect::<Vec<_>>());
+}
+
+/// The file with the password is not there at the moment of a reconnect, as while it is being replaced.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_file_that_is_missing_for_a_moment_keeps_nobody_away_for_good() {
+    let _shared = beside_others().await;
+    let (redis, folder) = (RedisServer::start().await, tempfile::tempdir().expect("a folder"));
+    let file = folder.path().join("password");
+    fs::write(&file, "pw").expect("a file");
+    let words = ["ACL", "SETUSER", "role", "on", ">pw", "~*", "&*", "+@all"];
+    assert_eq!(redis.command(&words).await.text(), Some("OK"));
+    let lines = format!("username = \"role\"\npassword_file = \"{}\"", file.display());
+    let pool =
+        Pool::over(Fleet::with(Setup { redis: lines, ..Setup::default() }, redis).await).await;
+    pool.works("with", Instant::now()).await;
+
+    fs::remove_file(&file).expect("the file was there");
+    for kind in ["normal", "pubsub"] {
+        let words = ["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"];
+        pool.fleet.redis.command(&words).await;
+    }
+    for role in &pool.roles {
+        eventually("its readiness shows the gap", SOON, async || {
+            match stage::probe(&pool.fleet, role.ops, "readyz").await {
+                (503, ..) => Ok(()),
+                (status, ..) => Err(status),
+            }
+        })
+        .await;
+    }
+    fs::write(&file, "pw").expect("a file");
+    pool.works("again", Instant::now()).await;
 }

@@ -70,6 +70,16 @@ impl RedisServer {
         .await
     }
 
+    /// Starts a server of a kind and version, as `redis-7.0`, for what others can't do.
+    pub async fn of(server: &'static str, change: impl FnOnce(&mut Options)) -> Self {
+        let binary = which::of(server).await;
+        Self::with(|it| {
+            it.binary = binary;
+            change(it);
+        })
+        .await
+    }
+
     /// Where it listens, as `redis.url` wants it. The same after a restart.
     pub fn url(&self) -> &str {
         &self.url

@@ -26,17 +26,29 @@ pub(crate) async fn recent() -> PathBuf {
     BINARY.get_or_init(async || blocking(newer).await).await.path.clone()
 }
 
+/// A server of this kind and version, for what others can't do: TLS, for example.
+pub(crate) async fn of(asked: &'static str) -> PathBuf {
+    spawn_blocking(|| find(asked)).await.expect("a server is found").path
+}
+
 async fn blocking(find: fn() -> Found) -> Found {
     spawn_blocking(find).await.expect("a server is found")
 }
 
 fn usual() -> Found {
+    match asked() {
+        Some(asked) => find(&asked),
+        None => {
+            let found = resolver().resolve(&mut |line| eprintln!("{line}"));
+            found.unwrap_or_else(|err| panic!("{err}"))
+        }
+    }
+}
+
+fn find(asked: &str) -> Found {
     let say = &mut |line: &str| eprintln!("{line}");
-    let found = match asked() {
-        Some(asked) => resolver().resolve_which(&mut |found| is(found, &asked), say),
-        None => resolver().resolve(say),
-    };
-    found.unwrap_or_else(|err| panic!("{}: {err}", asked().unwrap_or_default()))
+    let found = resolver().resolve_which(&mut |found| is(found, asked), say);
+    found.unwrap_or_else(|err| panic!("no {asked}: {err}"))
 }
 
 fn newer() -> Found {
