@@ -2,7 +2,8 @@
 //!
 //! fred repeats a command whose reply was lost, waits without limit and queues without bound unless it is told not to;
 //! `docs/decisions/0001` says what was seen. Here one attempt is made, every call has a time limit, and a semaphore bounds
-//! the calls that wait. Only NOSCRIPT is answered by sending again: it says that nothing ran.
+//! the calls that wait. Only what says that nothing ran is answered by sending again: NOSCRIPT, and on Cluster that the slot
+//! is elsewhere.
 
 mod bell;
 mod durable;

@@ -246,7 +246,7 @@ impl fmt::Debug for PasswordFile {
 impl CredentialProvider for PasswordFile {
     async fn fetch(&self, _: Option<&Server>) -> Result<(Option<String>, Option<String>), Error> {
         // Not as a fault of the settings: after one of these the client never connects again.
-        let unread = |_| Error::new(ErrorKind::Config, UNREADABLE_PASSWORD);
+        let unread = |_| Error::new(ErrorKind::IO, UNREADABLE_PASSWORD);
         let password = password_in(&self.path).map_err(unread)?;
         Ok((self.username.clone(), Some(password)))
     }
