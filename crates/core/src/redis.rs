@@ -7,6 +7,7 @@
 
 mod bell;
 mod durable;
+mod kept;
 mod moved;
 mod options;
 mod primary;
@@ -41,6 +42,7 @@ pub use status::{DISK_FULL, Trouble};
 pub use subscriber::{Message, Subscriber};
 
 use crate::{StoreError, metrics, rights::Role, script};
+use kept::Kept;
 use moved::Moved;
 use primary::Primary;
 use status::Status;
@@ -59,6 +61,7 @@ pub struct Redis {
     calls: Arc<Semaphore>,
     status: Arc<Status>,
     primary: Arc<Primary>,
+    kept: Arc<Kept>,
 }
 
 impl Redis {
@@ -80,9 +83,9 @@ impl Redis {
 
     fn connecting(client: Client, options: Options) -> Self {
         let status = Status::new(options.place(), client.error_rx());
-        // fred keeps the connecting task itself; it ends with the client.
-        drop(client.connect());
+        let kept = Kept::connect(&client);
         Self {
+            kept: Arc::new(kept),
             client,
             options: Arc::new(options),
             calls: Arc::new(Semaphore::new(CALLS_AT_ONCE)),
@@ -186,6 +189,9 @@ impl Redis {
         } else {
             self.client.custom_raw_value(command, words).await
         };
+        if answer.is_err() {
+            self.kept.look(&self.client);
+        }
         self.primary.look(&self.client, &answer);
         self.status.note(answer.as_ref().err(), script.as_deref());
         answer.map_err(CallError::Redis)
@@ -246,5 +252,26 @@ impl<C: ClientLike + Sync> CustomRaw for C {
         words: Vec<Value>,
     ) -> Result<Value, Error> {
         self.custom(command, words).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_testkit::{RedisServer, eventually};
+
+    use super::*;
+
+    /// Nothing is known that ends it now; whatever does, a process must not be up and do nothing for good.
+    #[tokio::test]
+    async fn a_client_that_has_given_up_its_connections_makes_new_ones() {
+        let server = RedisServer::start().await;
+        let redis = Redis::open(Options::new(server.url())).unwrap();
+        let ping = async || match redis.call("PING", None, Vec::new()).await {
+            Ok(_) => Ok(()),
+            Err(err) => Err(err.named("ping").to_string()),
+        };
+        eventually("it answers", Duration::from_secs(10), ping).await;
+        redis.client.quit().await.unwrap();
+        eventually("it answers again", Duration::from_secs(10), ping).await;
     }
 }

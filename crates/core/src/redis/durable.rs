@@ -15,7 +15,9 @@ use fred::{
     types::{ClusterHash, CustomCommand, Value},
 };
 
-use super::{CallError, CustomRaw, OpenError, Redis, ServerReport, primary::Primary, slot_of};
+use super::{
+    CallError, CustomRaw, OpenError, Redis, ServerReport, kept::Kept, primary::Primary, slot_of,
+};
 use crate::{
     StoreError, counted,
     error::{Refusal, first_word},
@@ -177,6 +179,7 @@ fn online_replicas(info: &str) -> u64 {
 /// A connection on which what was read is waited for. One call at a time: the next would wait behind its wait.
 pub struct Durable {
     client: Client,
+    kept: Kept,
     primary: Primary,
     level: Level,
     wait: Duration,
@@ -188,8 +191,8 @@ impl Durable {
         let wait = redis.options.command_timeout.max(LEAST_WAIT);
         // A connection is left as hung after three quarters of the limit, which must be after the end of the wait.
         let client = redis.options.client(2 * wait)?;
-        drop(client.connect());
-        Ok(Self { client, primary: Primary::default(), level, wait })
+        let kept = Kept::connect(&client);
+        Ok(Self { client, kept, primary: Primary::default(), level, wait })
     }
 
     /// How long a wait may take, at most.
@@ -227,6 +230,9 @@ impl Durable {
             call(wait, wait_words),
             call("CLIENT", vec!["GETNAME".into()]),
         );
+        if ran.is_err() {
+            self.kept.look(&self.client);
+        }
         self.primary.look(&self.client, &ran);
         // First what the script's caller must know: it may have to send the script's text.
         let answer = ran.map_err(CallError::Redis)?;
