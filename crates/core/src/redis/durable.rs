@@ -11,7 +11,6 @@ use std::{fmt, time::Duration};
 use fred::{
     clients::Client,
     error::{Error, ErrorKind},
-    interfaces::ClientLike,
     types::{ClusterHash, CustomCommand, Value},
 };
 
