@@ -53,8 +53,8 @@ schedules N="1000":
 realmodel:
     cargo test -p holdfast-tests --test realmodel
 
-# What a failover costs at each level of durability, so many rounds of each: five minutes a round.
-failover ROUNDS="1":
+# What a failover costs at each level of durability, so many rounds of each: ten minutes a round; or some, as `just failover 3 paused`.
+failover *ROUNDS:
     cargo test -p holdfast-tests --bench failover -- {{ROUNDS}}
 
 # The tests that speak to Redis on every server, or on those that are named, as `just matrix redis-8`.

@@ -1,4 +1,5 @@
-//! What a failover costs, counted: `just failover`, or so many rounds of each, as `just failover 3`.
+//! What a failover costs, counted: `just failover`, so many rounds of each as `just failover 3`, or only those whose name has
+//! a word in it, as `just failover 3 replicated paused`.
 //!
 //! A primary and a replica under three sentinels, all roles as processes, callers that submit all the time. The primary is
 //! killed, paused, cut off from all, or cut off from its peers alone while the callers still reach it; another takes its
@@ -31,14 +32,19 @@ use table::Table;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // `cargo bench` adds a word of its own.
-    let rounds = env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(1);
+    // Cargo may add a word of its own, which begins with a dash.
+    let words: Vec<String> = env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let (numbers, wanted): (Vec<_>, Vec<_>) =
+        words.into_iter().partition(|word| word.parse::<usize>().is_ok());
+    let rounds = numbers.iter().find_map(|word| word.parse().ok()).unwrap_or(1);
     let mut table = Table::default();
     for level in LEVELS {
         for fault in FAULTS {
-            for _ in 0..rounds {
+            let name = format!("{}, {}", level.name, fault.name());
+            let is_wanted = wanted.iter().all(|word| name.contains(word));
+            for _ in 0..if is_wanted { rounds } else { 0 } {
                 let row = scene::play(level, fault).await;
-                eprintln!("{}, {}: {row:?}", level.name, fault.name());
+                eprintln!("{name}: {row:?}");
                 table.add(level, fault, row);
             }
         }
