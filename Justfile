@@ -57,6 +57,14 @@ schedules N="1000":
 realmodel:
     cargo test -p holdfast-tests --test realmodel
 
+# What a failover costs at each level of durability, so many rounds of each: ten minutes a round; or some, as `just failover 3 paused`.
+failover *ROUNDS:
+    cargo test -p holdfast-tests --bench failover -- {{ROUNDS}}
+
+# The tests that speak to Redis on every server, or on those that are named, as `just matrix redis-8`.
+matrix *SERVERS:
+    tests/matrix.sh {{SERVERS}}
+
 # Everything in deploy/: rendered, checked, started, and the image replayed. Needs kustomize or kubectl, and root.
 deploy:
     cargo test -p holdfast-tests --test deploy

@@ -1,7 +1,7 @@
 //! Hard cases: failures that systems like this one have had in public, each tried on real processes.
 //!
 //! A file is a case, a test a way in which it happened. [`pace`] says how long they take, [`stage`] sets them up,
-//! [`raw_gateway`] is a gateway that misbehaves byte by byte, [`aftermath`] is what must hold after each of them.
+//! [`users`] who may do in Redis what `deploy/` grants, [`callers`] submit all the time, [`raw_gateway`] is a gateway that misbehaves byte by byte, [`aftermath`] is what must hold after each of them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,6 +10,7 @@
 )]
 
 mod aftermath;
+mod callers;
 #[allow(dead_code, reason = "shared with other tests, which use the rest of it")]
 #[path = "../it/fleet.rs"]
 mod fleet;
@@ -17,6 +18,7 @@ mod pace;
 mod raw_gateway;
 mod stage;
 mod tls_gateway;
+mod users;
 
 mod k01_killed_workers;
 mod k02_stale_owner;
@@ -61,12 +63,15 @@ mod k69_rotated_files;
 mod k70_end_of_a_producer;
 mod k71_slow_clients;
 mod k74_submits_without_redis;
+mod k75_reconnects;
 mod k77_loops_go_on;
+mod k78_failover;
 mod k80_forgotten_scripts;
 mod k83_kept_results;
 mod k84_refused_writes;
 mod k86_busy_redis;
 mod k87_eviction;
+mod k90_cluster;
 mod k93_missing_rights;
 mod k96_signals;
 mod k98_probes;

@@ -10,9 +10,9 @@ use holdfast_core::keys::ShardKeys;
 use holdfast_core::model::{Fence, Handle, QueueName};
 use holdfast_core::redis::Options;
 use holdfast_testkit::http::Answer;
-use holdfast_testkit::{Process, RedisServer, Value, free_port};
+use holdfast_testkit::{Process, RedisServer, Value, eventually, free_port};
 
-use crate::fleet::{Fleet, Role, Setup};
+use crate::fleet::{Fleet, Role, SOON, Setup};
 use crate::pace::spelled;
 use crate::raw_gateway::{self, Asked, RawGateway};
 
@@ -81,6 +81,21 @@ pub(crate) async fn submit_all(fleet: &Fleet, ids: &[String]) {
     }
 }
 
+/// Waits for the outcome of a request of any queue; none: it is not kept.
+pub(crate) async fn outcome(fleet: &Fleet, queue: &str, id: &str) -> Option<String> {
+    let path = format!("/v1/queues/{queue}/requests/{id}/result?wait=5");
+    eventually(&format!("{queue}: {id} ends"), SOON, async || {
+        let answer = fleet.http.try_request("GET", &fleet.api(&path), &[], "").await;
+        let answer = answer.map_err(|error| error.to_string())?;
+        match (answer.status, answer.header("holdfast-outcome")) {
+            (200, Some(outcome)) => Ok(Some(outcome.to_owned())),
+            (404, _) => Ok(None),
+            (status, _) => Err(format!("{status}: {}", answer.text())),
+        }
+    })
+    .await
+}
+
 /// Sends a batch of lines to queue `q`, and gives what each item was told.
 pub(crate) async fn batch(fleet: &Fleet, lines: &str) -> Vec<serde_json::Value> {
     let answer = fleet.call("POST", "/v1/queues/q/batch", lines.as_bytes()).await;
@@ -139,7 +154,7 @@ impl ByHand {
 
 /// Runs `holdfastctl` on a fleet's Redis, and gives what it prints as JSON.
 pub(crate) async fn holdfastctl(fleet: &Fleet, arguments: &[&str]) -> serde_json::Value {
-    let arguments = [arguments, &["--redis", fleet.redis.url(), "--output", "json"]].concat();
+    let arguments = [arguments, &["--redis", fleet.redis_url(), "--output", "json"]].concat();
     let told = Process::run(env!("CARGO_BIN_EXE_it-holdfastctl"), &arguments, &[]).await;
     assert!(told.status.success(), "{}", told.stderr);
     serde_json::from_str(&told.stdout).expect("JSON")

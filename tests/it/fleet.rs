@@ -23,7 +23,7 @@ pub(crate) const LEASE: Duration = Duration::from_secs(3);
 pub(crate) struct Setup {
     /// Where Redis is; none: the fleet's own.
     pub(crate) redis_url: Option<String>,
-    /// Further lines under `[redis]`.
+    /// Further lines under `[redis]`; `{role}` stands for the name of the role.
     pub(crate) redis: String,
     /// Further lines under `[producer]`.
     pub(crate) producer: String,
@@ -33,7 +33,7 @@ pub(crate) struct Setup {
     pub(crate) reclaimer: String,
     /// Further lines under `[queues.q]`.
     pub(crate) queue: String,
-    /// Whole further sections.
+    /// Whole further sections; `{gateway}` stands for the URL of the gateway.
     pub(crate) more: String,
 }
 
@@ -109,6 +109,11 @@ impl Fleet {
         Self { redis, gateway, http, setup, folder, api, producers: Default::default() }
     }
 
+    /// Where the roles find their Redis.
+    pub(crate) fn redis_url(&self) -> &str {
+        self.setup.redis_url.as_deref().unwrap_or(self.redis.url())
+    }
+
     /// Starts a producer, and waits until it is ready.
     pub(crate) async fn start_producer(&self) {
         let role = self.role("producer", env!("CARGO_BIN_EXE_it-producer"), &[]);
@@ -164,8 +169,9 @@ impl Fleet {
 
     /// The settings of a role whose ops port is `ops`.
     pub(crate) fn settings(&self, role: &str, ops: u16) -> String {
-        let Setup { redis_url, redis, producer, worker, reclaimer, queue, more } = &self.setup;
-        let (url, target) = (redis_url.as_deref().unwrap_or(self.redis.url()), self.gateway.url());
+        let Setup { redis, producer, worker, reclaimer, queue, more, .. } = &self.setup;
+        let (url, target) = (self.redis_url(), self.gateway.url());
+        let (redis, more) = (redis.replace("{role}", role), more.replace("{gateway}", &target));
         let port = |name| {
             if name == role { format!("ops_listen = \"127.0.0.1:{ops}\"\n") } else { String::new() }
         };

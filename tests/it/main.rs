@@ -36,3 +36,4 @@ mod tls;
 mod traces;
 mod unread;
 mod up;
+mod ways;

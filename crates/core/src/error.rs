@@ -157,7 +157,7 @@ fn is_denied(error: &Error) -> bool {
 }
 
 /// Of the text only what is a command by its form: a key or a user's name stands in such texts too.
-fn denied_command(error: &Error) -> Option<&str> {
+pub(crate) fn denied_command(error: &Error) -> Option<&str> {
     let text = error.details();
     let (name, _) = text.split_once(" run the '")?.1.split_once("' command")?;
     let is_one = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'|' | b'-' | b'_');

@@ -2,11 +2,15 @@
 //!
 //! fred repeats a command whose reply was lost, waits without limit and queues without bound unless it is told not to;
 //! `docs/decisions/0001` says what was seen. Here one attempt is made, every call has a time limit, and a semaphore bounds
-//! the calls that wait. Only NOSCRIPT is answered by sending again: it says that nothing ran.
+//! the calls that wait. Only what says that nothing ran is answered by sending again: NOSCRIPT, and on Cluster that the slot
+//! is elsewhere.
 
 mod bell;
 mod durable;
+mod kept;
+mod moved;
 mod options;
+mod primary;
 mod server;
 mod status;
 mod subscriber;
@@ -38,6 +42,9 @@ pub use status::{DISK_FULL, Trouble};
 pub use subscriber::{Message, Subscriber};
 
 use crate::{StoreError, metrics, rights::Role, script};
+use kept::Kept;
+use moved::Moved;
+use primary::Primary;
 use status::Status;
 
 /// How many calls may wait for Redis at once. More are refused at once: a queue in memory would outlive its callers.
@@ -53,6 +60,8 @@ pub struct Redis {
     options: Arc<Options>,
     calls: Arc<Semaphore>,
     status: Arc<Status>,
+    primary: Arc<Primary>,
+    kept: Arc<Kept>,
 }
 
 impl Redis {
@@ -74,13 +83,14 @@ impl Redis {
 
     fn connecting(client: Client, options: Options) -> Self {
         let status = Status::new(options.place(), client.error_rx());
-        // fred keeps the connecting task itself; it ends with the client.
-        drop(client.connect());
+        let kept = Kept::connect(&client);
         Self {
+            kept: Arc::new(kept),
             client,
             options: Arc::new(options),
             calls: Arc::new(Semaphore::new(CALLS_AT_ONCE)),
             status: Arc::new(status),
+            primary: Arc::default(),
         }
     }
 
@@ -174,9 +184,22 @@ impl Redis {
         let script = words.first().filter(|_| command == script::RUN).and_then(Value::as_str);
         let script = script.filter(|sha1| !script::only_asks(sha1)).map(|sha1| sha1.to_string());
         let command = CustomCommand::new_static(command, hash, false);
-        let answer = self.client.custom_raw_value(command, words).await;
+        let answer = if self.is_clustered() {
+            Moved::within(self.options.command_timeout).follow(&self.client, command, words).await
+        } else {
+            self.client.custom_raw_value(command, words).await
+        };
+        if answer.is_err() {
+            self.kept.look(&self.client);
+        }
+        self.primary.look(&self.client, &answer);
         self.status.note(answer.as_ref().err(), script.as_deref());
         answer.map_err(CallError::Redis)
+    }
+
+    /// The server says that it is a replica: who it was asked as may be another by now.
+    pub(crate) fn is_replica(&self) {
+        self.primary.is_elsewhere(&self.client);
     }
 }
 
@@ -229,5 +252,26 @@ impl<C: ClientLike + Sync> CustomRaw for C {
         words: Vec<Value>,
     ) -> Result<Value, Error> {
         self.custom(command, words).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_testkit::{RedisServer, eventually};
+
+    use super::*;
+
+    /// Nothing is known that ends it now; whatever does, a process must not be up and do nothing for good.
+    #[tokio::test]
+    async fn a_client_that_has_given_up_its_connections_makes_new_ones() {
+        let server = RedisServer::start().await;
+        let redis = Redis::open(Options::new(server.url())).unwrap();
+        let ping = async || match redis.call("PING", None, Vec::new()).await {
+            Ok(_) => Ok(()),
+            Err(err) => Err(err.named("ping").to_string()),
+        };
+        eventually("it answers", Duration::from_secs(10), ping).await;
+        redis.client.quit().await.unwrap();
+        eventually("it answers again", Duration::from_secs(10), ping).await;
     }
 }

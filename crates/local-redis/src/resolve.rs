@@ -145,6 +145,15 @@ impl Resolver {
         }
     }
 
+    /// The same, but only a server that `fits`: another one is fetched if none of those that are there does.
+    pub fn resolve_which(
+        &self,
+        fits: &mut dyn FnMut(&Found) -> bool,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Found, Unresolved> {
+        self.take(fits, say)
+    }
+
     /// The first that fits.
     fn take(
         &self,
@@ -200,10 +209,7 @@ impl Resolver {
                     if fits(&found) {
                         return Some(found);
                     }
-                    say(&format!(
-                        "skipping {}: can't be trusted with this folder",
-                        found.path.display()
-                    ));
+                    say(&format!("skipping {}: it does not fit", found.path.display()));
                 }
                 Err(reason) => say(&format!("skipping {}: {reason}", path.display())),
             }

@@ -6,11 +6,10 @@
 use std::path::PathBuf;
 
 use holdfast_core::model::QueueName;
-use rustls::RootCertStore;
 
 use crate::reread::{self, Unusable};
 use crate::serve::Tls;
-use crate::settings::{Problems, RedisSettings, Settings};
+use crate::settings::{Credentials, Problems, RedisSettings, Settings};
 use crate::{credentials, keys};
 
 /// A file by the field that names it.
@@ -29,17 +28,16 @@ impl Settings {
 
     /// What is wrong with the files of `[redis]`.
     pub fn redis_files(&self) -> Problems {
-        let RedisSettings { password_file, ca_file, .. } = &self.redis;
+        let RedisSettings { password_file, ca_file, client_pair, .. } = &self.redis;
         let password = password_file.as_ref().map(|file| {
             let read = file.read().map(drop);
             read.map_err(|err| Unusable::new("password_file", err.rule()))
         });
-        let trusted = ca_file.as_ref().map(|path| {
-            let pem = reread::read("ca_file", path)?;
-            credentials::trust(&mut RootCertStore::empty(), "ca_file", &pem)
-        });
-        let looked = [password, trusted].into_iter().flatten();
-        self.problems("redis", looked.filter_map(Result::err))
+        let (client_cert_file, client_key_file) = client_pair.clone().unzip();
+        let ca_file = ca_file.clone();
+        let tls = Credentials { credential_file: None, ca_file, client_cert_file, client_key_file };
+        let tls = each(&credentials::files(&tls), || credentials::check(&tls));
+        self.problems("redis", password.and_then(Result::err).into_iter().chain(tls))
     }
 
     /// What is wrong with the files of `[producer]`.

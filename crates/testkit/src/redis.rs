@@ -1,23 +1,23 @@
 //! A Redis of the test's own.
 
 mod client;
+mod which;
 
 use std::collections::BTreeMap;
-use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use holdfast_local_redis::{Options, PrivateServer, Resolver, default_cache};
+use holdfast_local_redis::{Options, PrivateServer};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
-use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
 pub use self::client::Client;
 pub(crate) use self::client::Connection;
-use crate::{Value, open_files, signal};
+pub(crate) use self::which::{binary, recent};
+use crate::{Value, eventually, open_files, signal};
 
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 
@@ -59,10 +59,20 @@ impl RedisServer {
         }
     }
 
-    /// Starts a server of the newest kind there is, for what an old one lacks: the one that is fetched, whatever lies in
-    /// `PATH`.
+    /// Starts a server that has what an old one lacks: the one that is fetched, whatever lies in `PATH`, unless the tests are
+    /// asked to run on another that will do.
     pub async fn recent(change: impl FnOnce(&mut Options)) -> Self {
-        let binary = spawn_blocking(fetched).await.expect("a server is found");
+        let binary = recent().await;
+        Self::with(|it| {
+            it.binary = binary;
+            change(it);
+        })
+        .await
+    }
+
+    /// Starts a server of a kind and version, as `redis-7.0`, for what others can't do.
+    pub async fn of(server: &'static str, change: impl FnOnce(&mut Options)) -> Self {
+        let binary = which::of(server).await;
         Self::with(|it| {
             it.binary = binary;
             change(it);
@@ -116,6 +126,23 @@ impl RedisServer {
         counts.collect()
     }
 
+    /// Waits until it is a replica of the server on one of these ports, has all that it has, and is sent its writes. What a
+    /// primary says is not enough: it calls a replica online that is still reading its first copy.
+    pub async fn follows(&self, primary: &[u16], limit: Duration) {
+        eventually("the replica is in step", limit, async || {
+            let info = self.try_command(&["INFO", "replication"]).await;
+            let info = info.map_err(|err| err.to_string())?;
+            let text = info.text().unwrap_or_default();
+            let has = |line: &str| text.lines().any(|it| it.trim_end() == line);
+            let is_its = primary.iter().any(|port| has(&format!("master_port:{port}")));
+            match is_its && has("master_link_status:up") {
+                true => Ok(()),
+                false => Err(text.to_owned()),
+            }
+        })
+        .await;
+    }
+
     /// Kills it with SIGKILL.
     pub async fn kill(&self) {
         self.blocking(|server| server.kill()).await.expect("the server is killed");
@@ -159,29 +186,6 @@ fn lock(server: &Mutex<PrivateServer>) -> std::sync::MutexGuard<'_, PrivateServe
 fn chain(err: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(err.source(), |err| err.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}
-
-/// The server to run, looked for once a process.
-async fn binary() -> &'static Path {
-    static BINARY: OnceCell<PathBuf> = OnceCell::const_new();
-    BINARY.get_or_init(async || spawn_blocking(resolve).await.expect("a server is found")).await
-}
-
-fn resolve() -> PathBuf {
-    let found = resolver().resolve(&mut |line| eprintln!("{line}"));
-    found.unwrap_or_else(|err| panic!("{err}")).path
-}
-
-/// One that is fetched, by an earlier run or now.
-fn fetched() -> PathBuf {
-    let found = resolver().fetch(&mut |line| eprintln!("{line}"));
-    found.unwrap_or_else(|err| panic!("{err}")).path
-}
-
-fn resolver() -> Resolver {
-    let search_path = env::var_os("PATH").unwrap_or_default();
-    let cache = default_cache().expect("a folder for the server");
-    Resolver { explicit: None, search_path, cache }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use fred::{
 use tokio::{task::AbortHandle, time::timeout};
 
 use super::{CustomRaw, OpenError, Options, Redis, slot_of};
-use crate::{StoreError, keys::ShardKeys};
+use crate::{StoreError, error::first_word, keys::ShardKeys};
 
 /// How much longer than asked the client waits before it takes the connection for dead.
 const GRACE: Duration = Duration::from_secs(5);
@@ -91,7 +91,7 @@ impl Bell {
         let client = self.client()?;
         let call = client.custom_raw_value(command, words(keys, limit));
         let answer = match timeout(limit + GRACE, call).await {
-            Ok(answer) => answer.map_err(|err| StoreError::new(CALL, err))?,
+            Ok(answer) => answer.map_err(|err| self.unheard(err))?,
             // Nobody answers on this connection any more.
             Err(_) => {
                 self.hang_up();
@@ -130,7 +130,7 @@ impl Bell {
         let both = Box::pin(async { tokio::join!(biased; wait, command) });
         match timeout(limit + SHORT_GRACE, both).await {
             Ok(((heard, since), answer)) => Waited {
-                heard: heard.map(drop).map_err(|err| StoreError::new(CALL, err)),
+                heard: heard.map(drop).map_err(|err| self.unheard(err)),
                 answer,
                 took: since.elapsed(),
             },
@@ -139,6 +139,14 @@ impl Bell {
                 Waited::failed(Err(StoreError::new(CALL, silent())))
             }
         }
+    }
+
+    /// A wait that failed. No bell is rung at a replica: the next wait finds whoever is the primary by then.
+    fn unheard(&self, err: Error) -> StoreError {
+        if first_word(&err) == "READONLY" {
+            self.hang_up();
+        }
+        StoreError::new(CALL, err)
     }
 
     fn client(&self) -> Result<Client, StoreError> {

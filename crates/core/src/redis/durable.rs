@@ -11,11 +11,12 @@ use std::{fmt, time::Duration};
 use fred::{
     clients::Client,
     error::{Error, ErrorKind},
-    interfaces::ClientLike,
     types::{ClusterHash, CustomCommand, Value},
 };
 
-use super::{CallError, CustomRaw, OpenError, Redis, ServerReport, slot_of};
+use super::{
+    CallError, CustomRaw, OpenError, Redis, ServerReport, kept::Kept, primary::Primary, slot_of,
+};
 use crate::{
     StoreError, counted,
     error::{Refusal, first_word},
@@ -96,7 +97,11 @@ impl Level {
             Ok(value) => {
                 redis.status.note_needed(CALL, false);
                 let text = value.into_string().ok_or(StoreError::Reply { call: CALL })?;
-                Ok(self.missing_in(&text))
+                let missing = self.missing_in(&text);
+                if missing == Some(Missing::Primary) {
+                    redis.is_replica();
+                }
+                Ok(missing)
             }
             Err(err) if err.refusal() == Some(Refusal::Denied) => {
                 // Elsewhere it may be denied without harm; here no submit gets by.
@@ -173,6 +178,8 @@ fn online_replicas(info: &str) -> u64 {
 /// A connection on which what was read is waited for. One call at a time: the next would wait behind its wait.
 pub struct Durable {
     client: Client,
+    kept: Kept,
+    primary: Primary,
     level: Level,
     wait: Duration,
 }
@@ -182,9 +189,9 @@ impl Durable {
     pub fn open(redis: &Redis, level: Level) -> Result<Self, OpenError> {
         let wait = redis.options.command_timeout.max(LEAST_WAIT);
         // A connection is left as hung after three quarters of the limit, which must be after the end of the wait.
-        let client = redis.options.unredirected_client(2 * wait)?;
-        drop(client.connect());
-        Ok(Self { client, level, wait })
+        let client = redis.options.client(2 * wait)?;
+        let kept = Kept::connect(&client);
+        Ok(Self { client, kept, primary: Primary::default(), level, wait })
     }
 
     /// How long a wait may take, at most.
@@ -222,6 +229,10 @@ impl Durable {
             call(wait, wait_words),
             call("CLIENT", vec!["GETNAME".into()]),
         );
+        if ran.is_err() {
+            self.kept.look(&self.client);
+        }
+        self.primary.look(&self.client, &ran);
         // First what the script's caller must know: it may have to send the script's text.
         let answer = ran.map_err(CallError::Redis)?;
         named.map_err(CallError::Redis)?;

@@ -13,7 +13,7 @@ use fred::{
     error::{Error, ErrorKind},
     rustls::{
         ClientConfig, RootCertStore,
-        pki_types::{CertificateDer, pem::PemObject},
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     },
     types::{
         Builder,
@@ -34,6 +34,8 @@ pub struct Options {
     pub password_file: Option<PathBuf>,
     /// Certificates that are trusted instead of the system's (PEM).
     pub ca_file: Option<PathBuf>,
+    /// Our own certificate (PEM), for a server that asks for one, and the key of it; only beside `ca_file`.
+    pub client_pair: Option<(PathBuf, PathBuf)>,
     /// Time limit of every call.
     pub command_timeout: Duration,
 }
@@ -56,6 +58,14 @@ pub enum OpenError {
     /// The certificate file cannot be used.
     #[error("redis.ca_file cannot be read as PEM certificates")]
     CaFile(#[source] Option<io::Error>),
+    /// Our own certificate or its key cannot be used.
+    #[error(
+        "redis.client_cert_file and redis.client_key_file cannot be used as certificate and key"
+    )]
+    ClientPair,
+    /// The file with the password cannot be read.
+    #[error("redis.password_file cannot be read")]
+    PasswordFile(#[source] io::Error),
     /// The TLS library refuses.
     #[error("TLS for redis cannot be set up")]
     Tls,
@@ -75,6 +85,7 @@ impl Options {
             username: None,
             password_file: None,
             ca_file: None,
+            client_pair: None,
             command_timeout: Duration::from_secs(2),
         }
     }
@@ -97,15 +108,22 @@ impl Options {
         // An unreachable Redis is tried again, from the first connection on.
         config.fail_fast = false;
         if let Some(path) = &self.ca_file {
-            config.tls = Some(trusting(path)?.into());
+            config.tls = Some(trusting(path, self.client_pair.as_ref())?.into());
         }
         if self.username.is_some() {
             config.username.clone_from(&self.username);
         }
-        if let Some(path) = &self.password_file {
-            let username = config.username.clone();
-            config.credential_provider =
-                Some(Arc::new(PasswordFile { username, path: path.clone() }));
+        match &self.password_file {
+            // The client would ask for the sentinels' passwords there too, and theirs are others, or none.
+            Some(path) if config.server.is_sentinel() => {
+                config.password = Some(password_in(path).map_err(OpenError::PasswordFile)?);
+            }
+            Some(path) => {
+                let username = config.username.clone();
+                config.credential_provider =
+                    Some(Arc::new(PasswordFile { username, path: path.clone() }));
+            }
+            None => {}
         }
         Ok(config)
     }
@@ -133,19 +151,12 @@ impl Options {
         builder.build().map_err(|_| OpenError::Client)
     }
 
-    /// The same, and a command that belongs to another node of a cluster is not taken there behind our back.
-    pub(super) fn unredirected_client(&self, limit: Duration) -> Result<Client, OpenError> {
-        let mut builder = self.builder()?;
-        limited(&mut builder, limit);
-        builder.with_connection_config(|connection| connection.max_redirections = 0);
-        builder.build().map_err(|_| OpenError::Client)
-    }
-
     /// A client for one command that blocks: no limit of its own.
     pub(super) fn blocking_client(&self) -> Result<Client, OpenError> {
         let mut builder = self.builder()?;
         builder.with_connection_config(|connection| {
             connection.max_command_attempts = 1;
+            connection.max_redirections = 0;
             connection.reconnect_on_auth_error = true;
             connection.tcp.nodelay = Some(true);
         });
@@ -171,6 +182,8 @@ fn limited(builder: &mut Builder, limit: Duration) {
         connection.internal_command_timeout = limit;
         // The default of 3 runs a script again when its reply is lost.
         connection.max_command_attempts = 1;
+        // With one attempt, following an ASK ends the client for good: `moved` sends again what belongs elsewhere.
+        connection.max_redirections = 0;
         // Above 0 it makes accepted calls time out, and leaks: our own semaphore bounds them.
         connection.max_command_buffer_len = 0;
         // Must be below the limit of a call, or a hung server is never left.
@@ -184,7 +197,10 @@ fn limited(builder: &mut Builder, limit: Duration) {
     builder.with_performance_config(|performance| performance.default_command_timeout = limit);
 }
 
-fn trusting(path: &PathBuf) -> Result<TlsConnector, OpenError> {
+fn trusting(
+    path: &PathBuf,
+    client_pair: Option<&(PathBuf, PathBuf)>,
+) -> Result<TlsConnector, OpenError> {
     let pem = fs::read(path).map_err(|err| OpenError::CaFile(Some(err)))?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
@@ -198,8 +214,16 @@ fn trusting(path: &PathBuf) -> Result<TlsConnector, OpenError> {
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|_| OpenError::Tls)?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let config = match client_pair {
+        Some((certificate, key)) => {
+            let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
+            let chain: Vec<_> = chain.map_err(|_| OpenError::ClientPair)?;
+            let key = PrivateKeyDer::from_pem_file(key).map_err(|_| OpenError::ClientPair)?;
+            config.with_client_auth_cert(chain, key).map_err(|_| OpenError::ClientPair)?
+        }
+        None => config.with_no_client_auth(),
+    };
     Ok(TlsConnector::from(config))
 }
 
@@ -221,12 +245,20 @@ impl fmt::Debug for PasswordFile {
 #[async_trait::async_trait]
 impl CredentialProvider for PasswordFile {
     async fn fetch(&self, _: Option<&Server>) -> Result<(Option<String>, Option<String>), Error> {
-        let mut text = String::new();
-        let file = fs::File::open(&self.path);
-        let read = file.and_then(|it| it.take(LONGEST_PASSWORD).read_to_string(&mut text));
-        read.map_err(|_| Error::new(ErrorKind::Config, "redis.password_file cannot be read"))?;
-        Ok((self.username.clone(), Some(text.trim_end_matches(['\r', '\n']).to_owned())))
+        // Not as a fault of the settings: after one of these the client never connects again.
+        let unread = |_| Error::new(ErrorKind::IO, UNREADABLE_PASSWORD);
+        let password = password_in(&self.path).map_err(unread)?;
+        Ok((self.username.clone(), Some(password)))
     }
+}
+
+/// What the client is told of a file of passwords that is missing, for a moment or for good.
+pub(super) const UNREADABLE_PASSWORD: &str = "redis.password_file cannot be read";
+
+fn password_in(path: &PathBuf) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(path)?.take(LONGEST_PASSWORD).read_to_string(&mut text)?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
 /// Has neither user nor password. The client takes it for credentials all the same, and sends nothing in their place.

@@ -113,6 +113,9 @@ impl ServerReport {
             Err(err) => return Err(err),
         };
         let report = Self::parse(&text);
+        if report.primary == Some(false) {
+            redis.is_replica();
+        }
         let faults = report.faults();
         for word in ["too-old", "eviction-policy", "persistence-off", "replica", "unreadable"] {
             metrics::redis_fault(word, faults.iter().any(|fault| fault.word() == word));

@@ -13,7 +13,13 @@ use fred::{
 use tokio::sync::broadcast::{Receiver, error::TryRecvError};
 use tracing::{info, warn};
 
-use crate::{StoreError, error::Refusal, metrics, rights::Role};
+use super::options::UNREADABLE_PASSWORD;
+use crate::{
+    StoreError,
+    error::{Refusal, denied_command},
+    metrics,
+    rights::Role,
+};
 
 /// Why Redis cannot be used now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +68,7 @@ fn why(error: &Error) -> Option<&'static str> {
         return Some("no such database");
     }
     match error.kind() {
+        _ if error.details() == UNREADABLE_PASSWORD => Some(UNREADABLE_PASSWORD),
         ErrorKind::IO if says(&["refused"]) => Some("connection refused"),
         ErrorKind::IO if says(&["lookup", "name or service"]) => Some("host name not found"),
         ErrorKind::IO if says(&["unreachable"]) => Some("no route to the host"),
@@ -84,6 +91,9 @@ struct State {
     lacking: BTreeMap<Role, Vec<String>>,
     /// Why there is no connection.
     lost: Option<&'static str>,
+    /// The command that the user may not run, and without which no connection can be made: Sentinel and Cluster are asked
+    /// where the server is.
+    unmet: Option<String>,
 }
 
 impl State {
@@ -116,10 +126,13 @@ impl Status {
     /// Why there is no connection, as far as the client says it and since the last one was made.
     pub(super) fn why_lost(&self) -> Option<&'static str> {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut news = None;
+        let (mut news, mut unmet) = (None, None);
         while let Some(lost) = lost.as_mut() {
             match lost.try_recv() {
-                Ok((error, _)) => news = why(&error).or(news),
+                Ok((error, _)) => {
+                    news = why(&error).or(news);
+                    unmet = Some(denied_command(&error).map(str::to_owned));
+                }
                 // What was missed is older than what comes.
                 Err(TryRecvError::Lagged(_)) => {}
                 Err(TryRecvError::Empty | TryRecvError::Closed) => break,
@@ -127,12 +140,24 @@ impl Status {
         }
         let mut state = self.lock();
         state.lost = news.or(state.lost);
+        if let Some(unmet) = unmet {
+            state.unmet = unmet;
+        }
         state.lost
     }
 
     pub(super) fn trouble(&self) -> Option<Trouble> {
         let state = self.lock();
-        if state.seen { state.trouble } else { Some(Trouble::Unreachable) }
+        let trouble = if state.seen { state.trouble } else { Some(Trouble::Unreachable) };
+        drop(state);
+        if trouble == Some(Trouble::Unreachable) {
+            self.why_lost();
+            // Whoever is let in, but not told where the server is, lacks a right.
+            if self.lock().unmet.is_some() {
+                return Some(Trouble::Denied);
+            }
+        }
+        trouble
     }
 
     /// What was found lacking, and the commands that scripts were denied and that Redis named, as far as no such script has
@@ -140,6 +165,7 @@ impl Status {
     pub(super) fn denied_commands(&self) -> Vec<String> {
         let state = self.lock();
         let denied = state.denied.values().filter_map(|(_, command)| command.as_ref());
+        let denied = denied.chain(&state.unmet);
         let mut all: Vec<_> = state.lacking.values().flatten().chain(denied).cloned().collect();
         all.sort_unstable();
         all.dedup();
@@ -152,7 +178,7 @@ impl Status {
         // Rights may be others by now.
         let mut state = self.lock();
         if connected {
-            state.lost = None;
+            (state.lost, state.unmet) = (None, None);
         }
         state.denied.clear();
         state.lacking.clear();
@@ -244,7 +270,7 @@ impl Status {
         let was_seen = std::mem::replace(&mut state.seen, true);
         state.trouble = trouble;
         drop(state);
-        match trouble {
+        match trouble.and_then(|_| self.trouble()) {
             // The first word is no news: nothing was connected yet.
             Some(_) if !was_seen => {}
             Some(Trouble::Denied) => {
@@ -354,6 +380,19 @@ mod tests {
         }
         status.connected(true);
         assert_eq!(status.why_lost(), None);
+    }
+
+    #[test]
+    fn a_right_without_which_no_connection_is_made_is_told_by_its_name() {
+        let (news, lost) = tokio::sync::broadcast::channel(8);
+        let status = Status::new("h:1".to_owned(), lost);
+        let text = "NOPERM User u has no permissions to run the 'cluster|slots' command";
+        news.send((Error::new(ErrorKind::Sentinel, text), None)).unwrap();
+        assert_eq!(status.trouble(), Some(Trouble::Denied));
+        assert_eq!(status.denied_commands(), ["cluster|slots"]);
+        news.send((Error::new(ErrorKind::IO, "Os { kind: ConnectionRefused }"), None)).unwrap();
+        assert_eq!(status.trouble(), Some(Trouble::Unreachable));
+        assert_eq!(status.denied_commands(), [""; 0]);
     }
 
     #[test]

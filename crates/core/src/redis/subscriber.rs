@@ -1,14 +1,22 @@
 //! Listening to the channels of shards. Hints only: whoever listens also polls.
+//!
+//! Who only listens does not notice that nobody speaks any more: not that the server hangs or is cut off while another has
+//! taken its place, and on Cluster not that a slot has moved. So a listener says now and then what it listens to.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use fred::{
     clients::SubscriberClient,
+    error::ErrorKind,
     interfaces::{ClientLike, EventInterface, PubsubInterface},
     types::Value,
 };
-use tokio::{sync::broadcast::error::RecvError, time::sleep};
+use tokio::{
+    sync::broadcast::error::RecvError,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 use tracing::warn;
 
 use super::{OpenError, Redis};
@@ -16,6 +24,9 @@ use crate::{StoreError, error::Refusal};
 
 /// How long to wait before a subscription that failed is tried again.
 const AGAIN: Duration = Duration::from_millis(250);
+
+/// How often a subscription is said again.
+const REFRESH: Duration = Duration::from_secs(10);
 
 /// What was heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +49,7 @@ pub struct Subscriber {
     messages: tokio::sync::broadcast::Receiver<fred::types::Message>,
     connections: tokio::sync::broadcast::Receiver<fred::types::config::Server>,
     subscribed: bool,
+    _refreshing: JoinSet<()>,
     /// It was said that our user has no right to.
     denied: bool,
 }
@@ -48,7 +60,17 @@ impl Subscriber {
         let client = redis.options.subscriber()?;
         let (messages, connections) = (client.message_rx(), client.reconnect_rx());
         drop(client.connect());
-        Ok(Self { client, channels, messages, connections, subscribed: false, denied: false })
+        let mut refreshing = JoinSet::new();
+        refreshing.spawn(refresh(client.clone(), channels.clone()));
+        Ok(Self {
+            client,
+            channels,
+            messages,
+            connections,
+            subscribed: false,
+            _refreshing: refreshing,
+            denied: false,
+        })
     }
 
     /// The next message. May be dropped and called again.
@@ -91,6 +113,22 @@ impl Subscriber {
                     );
                 }
                 sleep(AGAIN).await;
+            }
+        }
+    }
+}
+
+/// Says again and again what is listened to. A node that does not serve a channel any more sends elsewhere, and one that
+/// does not answer is left: the client does not take a listener's connection for dead by itself.
+async fn refresh(client: SubscriberClient, channels: Vec<String>) {
+    loop {
+        sleep(REFRESH).await;
+        for channel in &channels {
+            let said = client.ssubscribe(channel.as_str()).await;
+            if said.is_err_and(|error| *error.kind() == ErrorKind::Timeout) {
+                // The next connection is seen by who waits for messages.
+                timeout(REFRESH, client.force_reconnection()).await.map(drop).unwrap_or_default();
+                break;
             }
         }
     }

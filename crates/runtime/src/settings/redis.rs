@@ -21,6 +21,8 @@ pub struct RedisSettings {
     pub password_file: Option<SecretFile>,
     /// Certificates to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
+    /// Our own certificate, and the key of it.
+    pub client_pair: Option<(PathBuf, PathBuf)>,
     /// How long a call may take.
     pub command_timeout: Duration,
 }
@@ -32,6 +34,7 @@ impl From<&RedisSettings> for Options {
             username: settings.username.clone(),
             password_file: settings.password_file.as_ref().map(|file| file.path().to_owned()),
             ca_file: settings.ca_file.clone(),
+            client_pair: settings.client_pair.clone(),
             command_timeout: settings.command_timeout,
         }
     }
@@ -45,6 +48,8 @@ pub(super) fn read(mut section: Section<'_>) -> (Option<RedisSettings>, Shown) {
     let username: Option<Option<Word>> = section.optional("username");
     let password_file: Option<Option<SecretFile>> = section.optional("password_file");
     let ca_file: Option<Option<PathBuf>> = section.optional("ca_file");
+    let certificate: Option<Option<PathBuf>> = section.optional("client_cert_file");
+    let key: Option<Option<PathBuf>> = section.optional("client_key_file");
     let command_timeout = section.within("command_timeout", "2s", TIMEOUTS);
 
     if let Some(url) = &url {
@@ -61,6 +66,12 @@ pub(super) fn read(mut section: Section<'_>) -> (Option<RedisSettings>, Shown) {
         let socket_with_ca = url.topology == Topology::Unix && url.tls;
         section.check(!socket_with_ca, "url", "can't be a Unix socket with TLS");
     }
+    if let (Some(certificate), Some(key), Some(ca_file)) = (&certificate, &key, &ca_file) {
+        let (certificate, key) = (certificate.is_some(), key.is_some());
+        section.check(key || !certificate, "client_cert_file", "needs client_key_file");
+        section.check(certificate || !key, "client_key_file", "needs client_cert_file");
+        section.check(!certificate || ca_file.is_some(), "client_cert_file", "needs ca_file");
+    }
     let shown = section.finish();
     let checked = || {
         Some(RedisSettings {
@@ -68,6 +79,7 @@ pub(super) fn read(mut section: Section<'_>) -> (Option<RedisSettings>, Shown) {
             username: username?.map(|Word(name)| name),
             password_file: password_file?,
             ca_file: ca_file?,
+            client_pair: certificate?.zip(key?),
             command_timeout: command_timeout?,
         })
     };

@@ -299,6 +299,14 @@ fn redis_is_described_once_and_consistently() {
             "redis.password_file = f stands beside",
         ),
         ("url = \"redis://u:p@h:1\"\nusername = \"v\"", "redis.username = v stands beside"),
+        (
+            "url = \"rediss://h\"\nca_file = \"ca\"\nclient_cert_file = \"c\"",
+            "redis.client_cert_file = c needs client_key_file",
+        ),
+        (
+            "url = \"rediss://h\"\nclient_cert_file = \"c\"\nclient_key_file = \"k\"",
+            "redis.client_cert_file = c needs ca_file",
+        ),
         ("command_timeout = \"0s\"", "redis.command_timeout = 0s must be from 10ms to 1m"),
         ("url = \"h:1\"", "redis.url must be an address"),
     ] {
