@@ -39,14 +39,23 @@ for _, key in ipairs({keys.request, keys.result, keys.meta, keys.lanes, sessions
 end
 for _, home in ipairs({'finished', 'dead'}) do
   local due = redis.call('ZRANGEBYSCORE', keys[home], '-inf', digits(now), 'LIMIT', 0, limit)
-  local tickets, fields = tickets_of(keys.ticket, due), {}
-  for _, handle in ipairs(due) do
-    local key = handle:sub(17)
+  local tickets, fields, names, requests = tickets_of(keys.ticket, due), {}, {}, nil
+  for at = 1, #due do
+    names[at] = cut(due[at], 17)
+  end
+  if home == 'finished' and #due > 0 then
+    -- It keeps none: one look at all of them shows it.
+    requests = redis.call('HMGET', keys.request, unpack(names))
+  end
+  for at, handle in ipairs(due) do
+    local key = names[at]
     local ticket = tickets[key]
-    if not readable(ticket) or handle_in(ticket, key) == handle then
-      local size = redis.call('HSTRLEN', keys.request, key) + redis.call('HSTRLEN', keys.result, key)
+    local whole = readable(ticket)
+    if not whole or is_of(ticket, handle) then
+      local request = requests and #(requests[at] or '') or redis.call('HSTRLEN', keys.request, key)
+      local size = request + redis.call('HSTRLEN', keys.result, key)
       bytes = bytes - size
-      if readable(ticket) then
+      if whole then
         count_lane(lanes, lane_in(ticket), 0, -size)
       end
       fields[#fields + 1] = key
