@@ -303,7 +303,7 @@ pub(crate) const REASONS: &[(&str, &str, &str)] = &[
         "check removed: not sequence in not bytes or not sequence or not is_counted(lane)",
         SPOILED,
     ),
-    ("submit.lua", "write dropped: answers[row] = {'spoiled'}", SPOILED),
+    ("submit.lua", "write dropped: answers[row] = 'spoiled'", SPOILED),
     (
         "submit.lua",
         "check removed: whole in whole and new[key]",

@@ -29,8 +29,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "settle",
         "settle.lua",
         "a lease of a generation that is no more stays",
-        "  elseif not named then\n    settled[member] = true\n    owners[#owners + 1] = member\n    answers[#answers + 1] = {'gone'}\n",
-        "  elseif not named then\n    settled[member] = true\n    answers[#answers + 1] = {'gone'}\n",
+        "  elseif not named then\n    settled[member] = true\n    owners[#owners + 1] = member\n    answers[#answers + 1] = 'gone'\n",
+        "  elseif not named then\n    settled[member] = true\n    answers[#answers + 1] = 'gone'\n",
     )
     .when(Slant::Damaged),
     of(

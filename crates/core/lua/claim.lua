@@ -24,7 +24,7 @@ ARGV[5] 1 if the caller may take a suspect, else 0
 ARGV[6] the latest time (ms) at which what is past its deadline may be ended: beyond it the clock has leapt
 ARGV[7] what was submitted comes along with new leases if its bodies together are fewer bytes than this; 0: none
 
-Returns {'stale'} alone: a later call of this session has run; nothing was written. Else
+Returns 'stale' alone: a later call of this session has run; nothing was written. Else
         {'claimed', next_due, more, now}                  ms until something delayed is due, or -1; 1 if the caller
                                                           would find more at once; the server's time in ms
         {'lease', handle, ticket, left, till, asked, request}...
@@ -57,7 +57,7 @@ local session = fence:sub(1, 16)
 local row = redis.call('HGET', keys.sessions, session)
 local last = row and tonumber(row:sub(1, 16), 16)
 if last and call < last then
-  return {{'stale'}}
+  return {'stale'}
 end
 local meta = redis.call('HMGET', keys.meta, 'paused', 'limit', 'in_flight', 'suspect', 'longest_lease')
 local paused, limit = meta[1] == '1', tonumber(meta[2] or meta[3])

@@ -9,9 +9,9 @@ ARGV[1] lease in ms
 ARGV rows of 2: fence, handle
 
 Returns one answer a row, in the order of the rows
-        {'held', till}    ours for another `till` ms
+        till              ours for another `till` ms
         {'cancel', till}  ours, but its caller wants it stopped
-        {'lost'}          not ours any more, or past deadline + lease: nothing was written
+        'lost'            not ours any more, or past deadline + lease: nothing was written
 
 Holds   Fenced: what is no member of leased is not written.
         Nothing is held for ever: a lease ends at deadline + lease.
@@ -42,9 +42,9 @@ for at, handle in ipairs(handles) do
   local expiry = ours and math.min(now, deadline_in(ticket)) + lease
   if ours and expiry > now then
     till[#till + 1], till[#till + 2] = digits(expiry), owners[at]
-    answers[at] = {byte(ticket, 2) % 2 == 1 and 'cancel' or 'held', expiry - now}
+    answers[at] = byte(ticket, 2) % 2 == 1 and {'cancel', expiry - now} or expiry - now
   else
-    answers[at] = {'lost'}
+    answers[at] = 'lost'
   end
 end
 flush('HSET', meta, beat)

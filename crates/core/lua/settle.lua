@@ -22,11 +22,11 @@ ARGV rows of 6: fence, handle, word, number, failure, answer
         bury     number: the outcome, 4 to 7; failure: 3 bytes; answer: packed head and body, or none
 
 Returns one answer a row, in the order of the rows
-        {'ok'}              done as said
+        'ok'                done as said
         {'ended', outcome}  retry or release met a cancel or the deadline: ended with this outcome instead
         {'already', word}   this fence has settled it before, with this word; nothing was written
-        {'fenced'}          not this fence's lease: nothing was written
-        {'gone'}            the ticket names another generation, or there is none: nothing was written, but for a
+        'fenced'            not this fence's lease: nothing was written
+        'gone'              the ticket names another generation, or there is none: nothing was written, but for a
                             lease of a generation that is no more, which is removed
 
 Holds   Fenced: only a member of leased is settled.
@@ -40,7 +40,7 @@ local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased =
   bell = KEYS[12], ended = KEYS[13]}
 local MARK = {ack = 'a', retry = 't', release = 'r', bury = 'b'}
 local WORD = {a = 'ack', t = 'retry', r = 'release', b = 'bury'}
-local OK, rows, handles, members = {'ok'}, ARGV, {}, {}
+local rows, handles, members = ARGV, {}, {}
 if #rows > 6 * MOST_ROWS then
   return redis.error_reply('BADARG settle: up to 256 rows')
 end
@@ -72,14 +72,14 @@ for row, member in ipairs(members) do
   local named = whole and is_of(ticket, handle)
   if settled[member] or not held[row] then
     if not named then
-      answers[#answers + 1] = {'gone'}
+      answers[#answers + 1] = 'gone'
     elseif fence == NO_FENCE then
       -- Before its first settle a ticket holds no fence in that place: an empty one has settled nothing.
-      answers[#answers + 1] = {'fenced'}
+      answers[#answers + 1] = 'fenced'
     elseif ticket:sub(127, 158) == fence then
       answers[#answers + 1] = {'already', WORD[ticket:sub(159, 159)]}
     else
-      answers[#answers + 1] = {'fenced'}
+      answers[#answers + 1] = 'fenced'
     end
   elseif not whole then
     settled[member] = true
@@ -91,7 +91,7 @@ for row, member in ipairs(members) do
   elseif not named then
     settled[member] = true
     owners[#owners + 1] = member
-    answers[#answers + 1] = {'gone'}
+    answers[#answers + 1] = 'gone'
   else
     settled[member] = true
     owners[#owners + 1] = member
@@ -109,11 +109,11 @@ for row, member in ipairs(members) do
     local start = word == 'retry' and now + number or now
     if word == 'ack' then
       finish(batch, handle, ticket, ANSWERED, number, answer)
-      answers[#answers + 1] = OK
+      answers[#answers + 1] = 'ok'
     elseif word == 'bury' then
       local status = #failure == 3 and struct.unpack('>I2', failure, 2) or 0
       finish(batch, handle, ticket, number, status, #answer >= 4 and answer or NO_ANSWER)
-      answers[#answers + 1] = OK
+      answers[#answers + 1] = 'ok'
     elseif asked or start >= deadline then
       local outcome = asked and CANCELLED or DEADLINE_EXCEEDED
       finish(batch, handle, ticket, outcome, 0, NO_ANSWER)
@@ -126,7 +126,7 @@ for row, member in ipairs(members) do
       else
         put(suspected(ticket) and suspects or pending, digits(deadline), handle)
       end
-      answers[#answers + 1] = OK
+      answers[#answers + 1] = 'ok'
     end
   end
 end

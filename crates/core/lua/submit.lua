@@ -18,15 +18,15 @@ ARGV rows of 4: key, ticket (sequence and submitted_at left 0), request, and wha
         it has no limit, or three numbers u64be, each 0 for none: requests, bytes, accepted submits a second
 
 Returns one answer a row, in the order of the rows
-        {'accepted', ticket}        new, and as told in the ticket
+        sequence, now               16 bytes, u64be each: new, and accepted under this number at this time
         {'known', home, ticket}     this very submission was accepted before; here is where it is. A ticket that is in no home
                                     is no request: the id is free
         {'reused', home, ticket}    other bytes live under this id; nothing of these was taken
         {'full', limit}             the queue holds 'requests' or 'bytes' up to its limit; nothing was written
         {'over', limit}             the lane has 'requests' or 'bytes' up to its limit, or used its 'rate' up; nothing was written
-        {'late'}                    the deadline has passed; nothing was written
-        {'undeclared'}              nobody has written this queue's policy yet; nothing was written
-        {'spoiled'}                 somebody has made a counter that it goes by hold no number; nothing was written
+        'late'                      the deadline has passed; nothing was written
+        'undeclared'                nobody has written this queue's policy yet; nothing was written
+        'spoiled'                   somebody has made a counter that it goes by hold no number; nothing was written
 
 Holds   One home: a new generation is in pending, or in delayed until its not_before.
         Id rule: it comes before every refusal, and whoever meets an ended one moves the end of its
@@ -137,13 +137,13 @@ for at = 2, #rows, 4 do
   elseif kept then
     answers[row] = {'reused', 'nowhere', draft}
   elseif not capacity or not room then
-    answers[row] = {'undeclared'}
+    answers[row] = 'undeclared'
   elseif deadline <= now then
-    answers[row] = {'late'}
+    answers[row] = 'late'
   else
     local lane = lane_in(draft)
     if not bytes or not sequence or not is_counted(lane) then
-      answers[row] = {'spoiled'}
+      answers[row] = 'spoiled'
     elseif live >= capacity then
       answers[row] = {'full', 'requests'}
     elseif bytes + added + #request > room then
@@ -155,7 +155,8 @@ for at = 2, #rows, 4 do
       else
         live, added = live + 1, added + #request
         count_lane(lanes, lane, 1, #request)
-        local place = pack('>I8', sequence + count + 1) .. cut(draft, 11, 18)
+        local number = pack('>I8', sequence + count + 1)
+        local place = number .. cut(draft, 11, 18)
         local ticket = cut(draft, 1, 2) .. place .. cut(draft, 19, 66) .. stamp .. cut(draft, 75)
         local field, line = 2 * count + 1, start > now and delayed or pending
         count, new[key], tickets[key] = count + 1, true, ticket
@@ -163,7 +164,7 @@ for at = 2, #rows, 4 do
         requests[field], requests[field + 1] = key, request
         field = #line + 1
         line[field], line[field + 1] = start > now and start or deadline, place .. key
-        answers[row] = {'accepted', ticket}
+        answers[row] = number .. stamp
       end
     end
   end

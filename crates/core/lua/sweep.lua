@@ -15,7 +15,7 @@ ARGV[1] how many a set at most, 1 to 128
 ARGV[2] age in ms at which a session's row is forgotten
 
 Returns one answer a handle
-        {'swept', handle}    every field of that request is gone
+        handle               every field of that request is gone
         {'dropped', handle}  another generation lives under its key: only the handle was removed
 
 Holds   Nothing newer is removed: the ticket must still name the handle that the set named.
@@ -59,7 +59,7 @@ for _, home in ipairs({'finished', 'dead'}) do
         count_lane(lanes, lane_in(ticket), 0, -size)
       end
       fields[#fields + 1] = key
-      answers[#answers + 1] = {'swept', handle}
+      answers[#answers + 1] = handle
     else
       answers[#answers + 1] = {'dropped', handle}
     end
