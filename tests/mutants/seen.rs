@@ -120,8 +120,8 @@ pub(crate) const SEEN: &[Seen] = &[
         file: "renew.lua",
         scripts: &["renew"],
         edits: &[(
-            "  local ticket = tickets[cut(handle, 17)]\n",
-            "  local ticket = tickets[cut(handle, 17)]\n  owners[at] = (readable(ticket) and ticket:sub(87, 118) or cut(owners[at], 1, 32)) .. '|' .. handle\n  held[at] = redis.call('ZSCORE', leased, owners[at])\n",
+            "  local ticket = tickets[names[at]]\n",
+            "  local ticket = tickets[names[at]]\n  owners[at] = (readable(ticket) and ticket:sub(87, 118) or cut(owners[at], 1, 32)) .. '|' .. handle\n  held[at] = redis.call('ZSCORE', leased, owners[at])\n",
         )],
         slant: None,
     },

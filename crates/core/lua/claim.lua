@@ -166,13 +166,13 @@ else
     suspected_at = place
   end
 
-  local found = tickets_of(keys.ticket, handles)
+  local found, names = tickets_of(keys.ticket, handles)
   local taken, count, size, leased, tickets, suspect = {}, 0, 0, {}, {}, nil
   local stamp = pack('>I8', now)
   local owner = fence .. stamp
   for at, handle in ipairs(handles) do
     local deadline, home = deadlines[at], at == suspected_at and 'suspects' or 'pending'
-    local key = cut(handle, 17)
+    local key = names[at]
     local ticket = found[key]
     if count == room or at > rest then
       break

@@ -34,10 +34,11 @@ end
 allowed('HSET', 'ZADD')
 local now = clock()
 local beat = watch_beat(meta, now)
-local tickets, answers, till = tickets_of(ticket_key, handles), {}, {}
+local tickets, names = tickets_of(ticket_key, handles)
+local answers, till = {}, {}
 local held = #owners > 0 and redis.call('ZMSCORE', leased, unpack(owners))
 for at, handle in ipairs(handles) do
-  local ticket = tickets[cut(handle, 17)]
+  local ticket = tickets[names[at]]
   local ours = held[at] and readable(ticket) and is_of(ticket, handle)
   local expiry = ours and math.min(now, deadline_in(ticket)) + lease
   if ours and expiry > now then

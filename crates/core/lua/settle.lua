@@ -40,7 +40,7 @@ local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased =
   bell = KEYS[12], ended = KEYS[13]}
 local MARK = {ack = 'a', retry = 't', release = 'r', bury = 'b'}
 local WORD = {a = 'ack', t = 'retry', r = 'release', b = 'bury'}
-local rows, handles, members = ARGV, {}, {}
+local rows, handles, members, numbers = ARGV, {}, {}, {}
 if #rows > 6 * MOST_ROWS then
   return redis.error_reply('BADARG settle: up to 256 rows')
 end
@@ -51,7 +51,8 @@ for at = 1, #rows, 6 do
     or (word == 'ack' and (#answer < 4 or number > 65535)) or (word == 'bury' and (number < GAVE_UP or number > TOO_LARGE)) then
     return redis.error_reply('BADARG settle: rows of fence, handle, word, number, failure, answer')
   end
-  handles[#handles + 1], members[#members + 1] = rows[at + 1], rows[at] .. '|' .. rows[at + 1]
+  local row = #handles + 1
+  handles[row], members[row], numbers[row] = rows[at + 1], rows[at] .. '|' .. rows[at + 1], number
 end
 if #rows == 0 then
   return {}
@@ -59,14 +60,15 @@ end
 
 allowed('HINCRBY', 'HSET', 'ZADD', 'HDEL', 'ZREM', 'RPUSH')
 local now = clock()
-local found, batch, answers, settled = tickets_of(keys.ticket, handles), endings(now), {}, {}
+local found, names = tickets_of(keys.ticket, handles)
+local batch, answers, settled = endings(now), {}, {}
 local stamp = batch.stamp
 local owners, tickets, pending, suspects, delayed, soonest = {}, {}, {}, {}, {}, nil
 local held = redis.call('ZMSCORE', keys.leased, unpack(members))
 for row, member in ipairs(members) do
   local at, handle = 6 * row - 5, handles[row]
-  local fence, word, number, failure, answer = rows[at], rows[at + 2], tonumber(rows[at + 3]), rows[at + 4], rows[at + 5]
-  local key = cut(handle, 17)
+  local fence, word, number, failure, answer = rows[at], rows[at + 2], numbers[row], rows[at + 4], rows[at + 5]
+  local key = names[row]
   local ticket = found[key]
   local whole = readable(ticket)
   local named = whole and is_of(ticket, handle)

@@ -39,10 +39,8 @@ for _, key in ipairs({keys.request, keys.result, keys.meta, keys.lanes, sessions
 end
 for _, home in ipairs({'finished', 'dead'}) do
   local due = redis.call('ZRANGEBYSCORE', keys[home], '-inf', digits(now), 'LIMIT', 0, limit)
-  local tickets, fields, names, requests = tickets_of(keys.ticket, due), {}, {}, nil
-  for at = 1, #due do
-    names[at] = cut(due[at], 17)
-  end
+  local tickets, names = tickets_of(keys.ticket, due)
+  local fields, requests = {}, nil
   if home == 'finished' and #due > 0 then
     -- It keeps none: one look at all of them shows it.
     requests = redis.call('HMGET', keys.request, unpack(names))

@@ -86,7 +86,8 @@ local function finish(batch, handle, ticket, outcome, status, answer)
   local size = #results
   results[size + 1], results[size + 2] = key, record
   tickets[size + 1], tickets[size + 2] = key, unowned(ticket)
-  told[#told + 1] = key .. generation
+  local place = #told
+  told[place + 1], told[place + 2] = key, generation
   if outcome >= GAVE_UP then
     put(batch.dead, handle)
   else

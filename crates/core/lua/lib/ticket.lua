@@ -59,20 +59,20 @@ local function unowned(ticket)
   return cut(ticket, 1, 86) .. NO_FENCE .. cut(ticket, 119)
 end
 
--- Tickets of many handles in one call: key -> ticket, or false where there is none.
+-- Tickets of many handles in one call: key -> ticket, or false where there is none; and the keys, in their order.
 local function tickets_of(hash, handles)
   local keys, found = {}, {}
   for at = 1, #handles do
-    keys[at] = handles[at]:sub(17)
+    keys[at] = cut(handles[at], 17)
   end
   if #keys == 0 then
-    return found
+    return found, keys
   end
   local values = redis.call('HMGET', hash, unpack(keys))
   for at = 1, #keys do
     found[keys[at]] = values[at]
   end
-  return found
+  return found, keys
 end
 
 -- Adds arguments to a command that runs once for the whole batch: one, two, or more.
