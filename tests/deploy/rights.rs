@@ -34,6 +34,8 @@ const SELDOM: &[(&str, &str)] = &[
     ("operator", "script|load"),
     // Counts what is not late, while the clock of Redis has leapt.
     ("worker", "zcount"),
+    // Asked where a claim is repeated, and of the suspect that is out.
+    ("worker", "zscore"),
 ];
 
 /// Times that let a lease lapse soon, and which queues are served; each role checks the whole file.

@@ -131,6 +131,19 @@ fn rows(head: Args, rows: impl Iterator<Item = Args>) -> Args {
     head.into_iter().chain(rows.flatten()).collect()
 }
 
+/// One answer. A word alone stands bare; so does what is told without its word, since it is told so often.
+fn said(parts: &[Part]) -> Value {
+    match parts {
+        [Part::Word("accepted"), Part::Ticket(ticket)] => {
+            let mut packed = Packed::default();
+            packed.u64(ticket.sequence).u64(ticket.submitted_at);
+            Value::Bytes(packed.0)
+        }
+        [Part::Word("held" | "swept"), alone] | [alone] => alone.value(),
+        parts => Value::Array(parts.iter().map(Part::value).collect()),
+    }
+}
+
 impl Reply {
     /// Whether a server's reply is this one.
     pub fn matches(&self, script: &str, value: &Value) -> bool {
@@ -142,8 +155,7 @@ impl Reply {
 
     /// What a server would say.
     pub fn value(&self) -> Value {
-        let answer = |parts: &Vec<Part>| Value::Array(parts.iter().map(Part::value).collect());
-        Value::Array(self.answers.iter().map(answer).collect())
+        Value::Array(self.answers.iter().map(|parts| said(parts)).collect())
     }
 
     /// What is published, as channel and message.

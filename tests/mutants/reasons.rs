@@ -9,6 +9,12 @@ const TYPES: &str = "found out by tests/scripts/invariants/types.rs::a_key_of_an
 const ITEMS: &str = "found out by tests/scripts/invariants/bounds.rs::a_claim_handles_256_items_in_all_and_says_that_there_are_more: a walk has 110 ids";
 /// What only a counter shows that is none.
 const SPOILED: &str = "found out by tests/scripts/invariants/loss.rs::a_counter_that_somebody_spoiled_refuses_what_goes_by_it_and_holds_up_nothing_else: no walk spoils a counter";
+/// What only a call without rows meets.
+const NO_ROWS: &str = "found out by tests/scripts/invariants/arguments.rs::a_call_without_rows_is_answered_with_none: no walk sends one";
+/// Fewer commands for the same.
+const FEWER: &str = "found out by tests/scripts/costs.rs::a_batch_costs_the_commands_and_bytes_that_are_written_here: it only saves commands";
+/// What only a member shows that is no handle.
+const STRANGE: &str = "found out by tests/scripts/invariants/order.rs::a_member_that_is_no_handle_leaves_where_it_waits_and_holds_up_none: no walk puts one there";
 /// A read that tells nothing new.
 const SAVES: &str = "it only saves reads that find nothing, or what is known already";
 
@@ -36,15 +42,27 @@ pub(crate) const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "claim.lua",
-        "check removed: #taken > 0 in #taken > 0 and size < along",
+        "check removed: count > 0 in count > 0 and size < along",
         "without leases the read has no fields, which fails and is passed over",
     ),
     (
         "claim.lua",
-        "check removed: at > rest in #taken == room or at > rest",
+        "check removed: at > rest in count == room or at > rest",
         "found out by tests/scripts/invariants/bounds.rs::what_a_claim_ends_for_want_of_a_ticket_counts_among_its_256_items: a walk has 110 ids",
     ),
     ("claim.lua", "write dropped: rest = rest - seen", ITEMS),
+    (
+        "claim.lua",
+        "check removed: #handle == 32 in #handle == 32 and struct.unpack('>I8', handle)",
+        STRANGE,
+    ),
+    (
+        "claim.lua",
+        "check removed: 0 in #handle == 32 and struct.unpack('>I8', handle) or 0",
+        STRANGE,
+    ),
+    ("claim.lua", "check removed: #handle ~= 32", STRANGE),
+    ("claim.lua", "write dropped: put(removed[home], handle)", STRANGE),
     (
         "claim.lua",
         "write dropped: room = math.min(room, rest)",
@@ -92,7 +110,7 @@ pub(crate) const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "claim.lua",
-        "swapped: if #taken > 0 and (lease > longest or out == 0 and lease < l … ruct.pack('>I8', now) .. table.concat(taken))",
+        "swapped: if count > 0 and (lease > longest or out == 0 and lease < lo … ence:sub(17) .. stamp .. table.concat(taken))",
         BOTH,
     ),
     (
@@ -200,9 +218,15 @@ pub(crate) const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "renew.lua",
+        "check removed: #owners > 0 in #owners > 0 and redis.call('ZMSCORE', leased, unpack(owners))",
+        NO_ROWS,
+    ),
+    (
+        "renew.lua",
         "swapped: flush('HSET', meta, beat) / if #till > 0 then redis.call('ZADD', leased, 'XX', unpack(till)) end",
         BOTH,
     ),
+    ("settle.lua", "return removed: return {}", NO_ROWS),
     (
         "settle.lua",
         "check removed: soonest in soonest and redis.call('ZRANGE', keys.delayed, 0, 0, 'WITHSCORES')[2]",
@@ -271,15 +295,15 @@ pub(crate) const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "submit.lua",
-        "check removed: not bytes in not bytes or not sequence or not is_counted(lane_in(draft))",
+        "check removed: not bytes in not bytes or not sequence or not is_counted(lane)",
         SPOILED,
     ),
     (
         "submit.lua",
-        "check removed: not sequence in not bytes or not sequence or not is_counted(lane_in(draft))",
+        "check removed: not sequence in not bytes or not sequence or not is_counted(lane)",
         SPOILED,
     ),
-    ("submit.lua", "write dropped: answers[#answers + 1] = {'spoiled'}", SPOILED),
+    ("submit.lua", "write dropped: answers[row] = 'spoiled'", SPOILED),
     (
         "submit.lua",
         "check removed: whole in whole and new[key]",
@@ -302,18 +326,38 @@ pub(crate) const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "submit.lua",
-        "swapped: redis.call('HSET', keys.meta, 'seq', sequence + #new, 'bytes', bytes + added) / ring(keys.bell)",
+        "swapped: redis.call('HSET', keys.meta, 'seq', sequence + count, 'bytes', bytes + added) / ring(keys.bell)",
         BOTH,
     ),
     (
         "submit.lua",
-        "swapped: flush('HSET', keys.lanes, counts) / redis.call('HSET', keys. … eq', sequence + #new, 'bytes', bytes + added)",
+        "swapped: flush('HSET', keys.lanes, counts) / redis.call('HSET', keys. … q', sequence + count, 'bytes', bytes + added)",
         BOTH,
     ),
     (
         "sweep.lua",
         "check removed: #rows[at + 1] < 24 in #rows[at + 1] < 24 or struct.unpack('>I8', rows[at + 1], 17) + age < now",
         "only a row that no script wrote is shorter",
+    ),
+    (
+        "sweep.lua",
+        "check removed: home == 'finished' in home == 'finished' and #due > 0",
+        "it only keeps the bodies of the dead out of Lua: their lengths are the same",
+    ),
+    (
+        "sweep.lua",
+        "write dropped: requests = redis.call('HMGET', keys.request, unpack(names))",
+        FEWER,
+    ),
+    (
+        "sweep.lua",
+        "check removed: requests and #(requests[at] or '') in requests and #(request … ) or redis.call('HSTRLEN', keys.request, key)",
+        FEWER,
+    ),
+    (
+        "sweep.lua",
+        "check removed: requests[at] in requests[at] or ''",
+        "found out by tests/scripts/invariants/retention.rs::what_was_left_of_a_request_beside_its_record_is_given_back_with_it: no walk leaves one",
     ),
     (
         "sweep.lua",
@@ -375,7 +419,14 @@ pub(crate) const REASONS: &[(&str, &str, &str)] = &[
         "swapped: flush('ZADD', keys.suspects, suspects) / flush('ZREM', keys.delayed, due)",
         BOTH,
     ),
+    (
+        "lib/ticket.lua",
+        "return removed: return ticket",
+        "it only saves a copy: a ticket without an owner stays as it is",
+    ),
     ("lib/upkeep.lua", "write dropped: seen = seen + #late", ITEMS),
+    ("lib/upkeep.lua", "check removed: ours in ours and not readable(ticket)", STRANGE),
+    ("lib/upkeep.lua", "check removed: ours in ours and is_of(ticket, handle)", STRANGE),
     ("lib/upkeep.lua", "negated: #suspects > 0", TYPES),
     ("lib/upkeep.lua", "write dropped: redis.call('ZCARD', keys.suspects)", TYPES),
     (

@@ -29,8 +29,8 @@ pub(crate) const SEEN: &[Seen] = &[
         scripts: &["claim"],
         edits: &[
             (
-                "      put(leased, expiry, fence .. '|' .. handle)\n",
-                "      redis.call('ZADD', keys.leased, digits(expiry), fence .. '|' .. handle)\n",
+                "      leased[2 * count - 1], leased[2 * count] = expiry, member\n",
+                "      redis.call('ZADD', keys.leased, digits(expiry), member)\n",
             ),
             (
                 "      finish(ends(), handle, mend(keys, handle), UNUSABLE, 0, NO_ANSWER)\n",
@@ -69,8 +69,8 @@ pub(crate) const SEEN: &[Seen] = &[
                 "    first = redis.call('ZRANGEBYSCORE', keys.pending, '-inf', '+inf'",
             ),
             (
-                "    candidates[#candidates + 1] = {first[at], tonumber(first[at + 1]), 'pending'}\n",
-                "    if tonumber(first[at + 1]) > now then\n      candidates[#candidates + 1] = {first[at], tonumber(first[at + 1]), 'pending'}\n    end\n",
+                "    handles[at], deadlines[at] = first[2 * at - 1], tonumber(first[2 * at])\n",
+                "    if tonumber(first[2 * at]) > now then\n      handles[#handles + 1], deadlines[#handles + 1] = first[2 * at - 1], tonumber(first[2 * at])\n    end\n",
             ),
         ],
         slant: None,
@@ -100,8 +100,8 @@ pub(crate) const SEEN: &[Seen] = &[
         file: "settle.lua",
         scripts: &["settle"],
         edits: &[(
-            "  local named = readable(ticket) and handle_in(ticket, key) == handle\n",
-            "  local named = readable(ticket)\n  if named then\n    handle = handle_in(ticket, key)\n    member = fence .. '|' .. handle\n  end\n",
+            "  local named = whole and is_of(ticket, handle)\n",
+            "  local named = whole\n  if named then\n    handle = handle_in(ticket, key)\n    member = fence .. '|' .. handle\n    held[row] = redis.call('ZSCORE', keys.leased, member)\n  end\n",
         )],
         slant: None,
     },
@@ -110,8 +110,8 @@ pub(crate) const SEEN: &[Seen] = &[
         file: "settle.lua",
         scripts: &["settle"],
         edits: &[(
-            "  if settled[member] or not redis.call('ZSCORE', keys.leased, member) then\n",
-            "  local free = named and ticket:sub(87, 118) == NO_FENCE\n  if settled[member] or not free and not redis.call('ZSCORE', keys.leased, member) then\n",
+            "  if settled[member] or not held[row] then\n",
+            "  local free = named and ticket:sub(87, 118) == NO_FENCE\n  if settled[member] or not free and not held[row] then\n",
         )],
         slant: None,
     },
@@ -120,8 +120,8 @@ pub(crate) const SEEN: &[Seen] = &[
         file: "renew.lua",
         scripts: &["renew"],
         edits: &[(
-            "  local owner, ticket = fence .. '|' .. handle, tickets[handle:sub(17)]\n",
-            "  local ticket = tickets[handle:sub(17)]\n  local owner = (readable(ticket) and ticket:sub(87, 118) or fence) .. '|' .. handle\n",
+            "  local ticket = tickets[names[at]]\n",
+            "  local ticket = tickets[names[at]]\n  owners[at] = (readable(ticket) and ticket:sub(87, 118) or cut(owners[at], 1, 32)) .. '|' .. handle\n  held[at] = redis.call('ZSCORE', leased, owners[at])\n",
         )],
         slant: None,
     },
@@ -143,8 +143,8 @@ pub(crate) const SEEN: &[Seen] = &[
         file: "settle.lua",
         scripts: &["settle"],
         edits: &[(
-            "  if settled[member] or not redis.call('ZSCORE', keys.leased, member) then\n",
-            "  if word == 'ack' and named then\n    redis.call('HSET', keys.result, key, answer)\n  end\n  if settled[member] or not redis.call('ZSCORE', keys.leased, member) then\n",
+            "  if settled[member] or not held[row] then\n",
+            "  if word == 'ack' and named then\n    redis.call('HSET', keys.result, key, answer)\n  end\n  if settled[member] or not held[row] then\n",
         )],
         slant: None,
     },
@@ -152,10 +152,7 @@ pub(crate) const SEEN: &[Seen] = &[
         defect: "a sweep that removes a newer generation",
         file: "sweep.lua",
         scripts: &["sweep"],
-        edits: &[(
-            "    if not readable(ticket) or handle_in(ticket, key) == handle then\n",
-            "    if true then\n",
-        )],
+        edits: &[("    if not whole or is_of(ticket, handle) then\n", "    if true then\n")],
         slant: Some(Slant::Damaged),
     },
     Seen {

@@ -8,15 +8,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "settle",
         "settle.lua",
         "anybody's fence settles",
-        "if settled[member] or not redis.call('ZSCORE', keys.leased, member) then",
+        "if settled[member] or not held[row] then",
         "if settled[member] then",
     ),
     of(
         "settle",
         "settle.lua",
         "a lease twice in one call is settled twice",
-        "if settled[member] or not redis.call(",
-        "if not redis.call(",
+        "if settled[member] or not held[row] then",
+        "if not held[row] then",
     ),
     of(
         "settle",
@@ -29,8 +29,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "settle",
         "settle.lua",
         "a lease of a generation that is no more stays",
-        "  elseif not named then\n    settled[member] = true\n    put(owners, member)\n",
-        "  elseif not named then\n    settled[member] = true\n",
+        "  elseif not named then\n    settled[member] = true\n    owners[#owners + 1] = member\n    answers[#answers + 1] = 'gone'\n",
+        "  elseif not named then\n    settled[member] = true\n    answers[#answers + 1] = 'gone'\n",
     )
     .when(Slant::Damaged),
     of(
@@ -59,22 +59,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "settle",
         "settle.lua",
         "the failure is not kept",
-        "    if #failure == 3 then\n      failed",
-        "    if false then\n      failed",
+        "    if #failure == 3 then\n      rest",
+        "    if false then\n      rest",
     ),
     of(
         "settle",
         "settle.lua",
         "the settle is not remembered",
-        ".. fence .. MARK[word] .. failed",
-        ".. ticket:sub(127, 159) .. failed",
+        ".. fence .. MARK[word] .. rest",
+        ".. cut(ticket, 127, 159) .. rest",
     ),
     of(
         "settle",
         "settle.lua",
         "the ticket still names its owner",
-        ".. NO_FENCE .. ticket:sub(119, 126)\n",
-        ".. ticket:sub(87, 126)\n",
+        ".. NO_FENCE .. cut(ticket, 119, 126) ..",
+        ".. cut(ticket, 87, 126) ..",
     ),
     of(
         "settle",
@@ -168,7 +168,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "settle",
         "settle.lua",
         "any number of rows is taken",
-        "if #ARGV > 6 * MOST_ROWS then",
+        "if #rows > 6 * MOST_ROWS then",
         "if false then",
     )
     .when(Slant::Spoiled),
@@ -208,8 +208,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "settle",
         "settle.lua",
         "an empty fence is taken",
-        "if #ARGV % 6 ~= 0 or #ARGV[at] ~= 32 or #ARGV[at + 1]",
-        "if #ARGV % 6 ~= 0 or #ARGV[at + 1]",
+        "if #rows % 6 ~= 0 or #rows[at] ~= 32 or #rows[at + 1]",
+        "if #rows % 6 ~= 0 or #rows[at + 1]",
     )
     .when(Slant::Spoiled),
 ];

@@ -148,9 +148,9 @@ async fn a_batch_costs_the_commands_and_bytes_that_are_written_here() {
     claim.is("claim", 26_515, commands);
     read.is("a read of bodies", 0, "hmget 1");
     let commands = "evalsha 1, exists 1, hdel 2, hincrby 3, hlen 1, hmget 3, hset 2, hstrlen 64, \
-        spublish 1, time 1, zadd 1, zcard 1, zrem 1, zscore 64";
+        spublish 1, time 1, zadd 1, zcard 1, zmscore 1, zrem 1";
     settle.is("settle", 44_992, commands);
-    let commands = "evalsha 1, hdel 4, hincrby 2, hlen 5, hmget 1, hrandfield 1, hstrlen 128, time 1, \
+    let commands = "evalsha 1, hdel 4, hincrby 2, hlen 5, hmget 2, hrandfield 1, hstrlen 64, time 1, \
         zcard 1, zrangebyscore 2, zrem 1";
     sweep.is("sweep", 5_751, commands);
 }

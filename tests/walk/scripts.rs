@@ -67,9 +67,14 @@ pub(crate) fn keys(text: &str) -> Vec<&str> {
     lines.filter_map(|line| line.split_whitespace().nth(1)).collect()
 }
 
-/// The words that a script's header says it answers with.
+/// The words that a script's header says it answers with: each at the head of its line, bare or before what comes with it.
 pub(crate) fn answers(text: &str) -> Vec<&str> {
-    let returns = text.split_once("\nReturns").expect("a header").1;
+    let returns = text.split_once("\nReturns ").expect("a header").1;
     let returns = returns.split_once("\nHolds").expect("a header").0;
-    returns.split("{'").skip(1).filter_map(|rest| rest.split('\'').next()).collect()
+    returns.lines().filter_map(word_at_head).collect()
+}
+
+fn word_at_head(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    line.strip_prefix("{'").or_else(|| line.strip_prefix('\''))?.split('\'').next()
 }

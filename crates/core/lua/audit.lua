@@ -14,7 +14,7 @@ KEYS[9] result    HASH  key -> terminal record
 ARGV rows of 1: key
 
 Returns one answer a row, in the order of the rows
-        {'none'}                                                nothing is kept under this key
+        'none'                                                  nothing is kept under this key
         {'kept', state, ticket, request, result, home, score...}  state: whole, broken or lost; the ticket if it is whole;
                                                                 lengths of request and record, 0 without; each home
                                                                 that its handle is in, with its score
@@ -38,7 +38,7 @@ for at = 1, #ARGV do
   local ticket = redis.call('HGET', keys.ticket, key)
   local request, result = redis.call('HSTRLEN', keys.request, key), redis.call('HSTRLEN', keys.result, key)
   if not ticket and request == 0 and result == 0 then
-    answers[at] = {'none'}
+    answers[at] = 'none'
   elseif not readable(ticket) then
     answers[at] = {'kept', ticket and 'broken' or 'lost', '', request, result}
   else

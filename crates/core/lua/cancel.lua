@@ -18,10 +18,10 @@ KEYS[13] cancel    channel: fences and handles to stop
 ARGV rows of 1: handle
 
 Returns one answer a row, in the order of the rows
-        {'cancelled'}       it waited, and is ended now
-        {'asked'}           it runs; its worker is told to stop
+        'cancelled'         it waited, and is ended now
+        'asked'             it runs; its worker is told to stop
         {'ended', outcome}  it had ended before; nothing was written
-        {'gone'}            the ticket names another generation, or there is none; nothing was written
+        'gone'              the ticket names another generation, or there is none; nothing was written
 
 Holds   One home; one terminal record.
         An answer that arrives first is kept: a flag is all that is set on what runs.
@@ -48,7 +48,7 @@ for _, handle in ipairs(ARGV) do
   local key = handle:sub(17)
   local ticket = found[key]
   if not readable(ticket) or handle_in(ticket, key) ~= handle then
-    answers[#answers + 1] = {'gone'}
+    answers[#answers + 1] = 'gone'
   elseif done[handle] then
     answers[#answers + 1] = done[handle]
   else
@@ -58,15 +58,15 @@ for _, handle in ipairs(ARGV) do
         put(tickets, key, ticket:sub(1, 1) .. string.char(ticket:byte(2) + 1) .. ticket:sub(3))
       end
       told[#told + 1] = ticket:sub(87, 118) .. handle
-      answers[#answers + 1] = {'asked'}
+      answers[#answers + 1] = 'asked'
     elseif removed[home] then
       put(removed[home], handle)
       finish(batch, handle, ticket, CANCELLED, 0, NO_ANSWER)
       done[handle] = {'ended', CANCELLED}
-      answers[#answers + 1] = {'cancelled'}
+      answers[#answers + 1] = 'cancelled'
     else
       local record = redis.call('HGET', keys.result, key)
-      answers[#answers + 1] = record and #record >= 2 and {'ended', record:byte(2)} or {'gone'}
+      answers[#answers + 1] = record and #record >= 2 and {'ended', record:byte(2)} or 'gone'
     end
   end
 end

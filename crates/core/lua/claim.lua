@@ -24,7 +24,7 @@ ARGV[5] 1 if the caller may take a suspect, else 0
 ARGV[6] the latest time (ms) at which what is past its deadline may be ended: beyond it the clock has leapt
 ARGV[7] what was submitted comes along with new leases if its bodies together are fewer bytes than this; 0: none
 
-Returns {'stale'} alone: a later call of this session has run; nothing was written. Else
+Returns 'stale' alone: a later call of this session has run; nothing was written. Else
         {'claimed', next_due, more, now}                  ms until something delayed is due, or -1; 1 if the caller
                                                           would find more at once; the server's time in ms
         {'lease', handle, ticket, left, till, asked, request}...
@@ -57,7 +57,7 @@ local session = fence:sub(1, 16)
 local row = redis.call('HGET', keys.sessions, session)
 local last = row and tonumber(row:sub(1, 16), 16)
 if last and call < last then
-  return {{'stale'}}
+  return {'stale'}
 end
 local meta = redis.call('HMGET', keys.meta, 'paused', 'limit', 'in_flight', 'suspect', 'longest_lease')
 local paused, limit = meta[1] == '1', tonumber(meta[2] or meta[3])
@@ -71,6 +71,11 @@ end
 local next_due = redis.call('ZRANGE', keys.delayed, 0, 0, 'WITHSCORES')[2]
 -- How much could be leased now and is left for others.
 local pending, suspects = 0, 0
+
+-- The place of a handle among equal deadlines. What is none has no place, and leaves all the same.
+local function sequence_in(handle)
+  return #handle == 32 and struct.unpack('>I8', handle) or 0
+end
 
 -- Puts what was submitted into the answers that lease these: the first ones after the head.
 local function bring(handles)
@@ -146,55 +151,55 @@ else
   end
   busy = #due == 64 or late
   local ended_before = #removed.pending
-  local candidates = {}
-  for at = 1, math.min(#first, 2 * room), 2 do
-    candidates[#candidates + 1] = {first[at], tonumber(first[at + 1]), 'pending'}
+  local handles, deadlines, suspected_at = {}, {}, 0
+  for at = 1, math.min(#first / 2, room) do
+    handles[at], deadlines[at] = first[2 * at - 1], tonumber(first[2 * at])
   end
   if head[1] and room > 0 and may_suspect and not (meta[4] and redis.call('ZSCORE', keys.leased, meta[4])) then
-    local place, sequence = 1, struct.unpack('>I8', head[1], 1)
-    local deadline = tonumber(head[2])
-    while candidates[place] and (candidates[place][2] < deadline
-      or candidates[place][2] == deadline and struct.unpack('>I8', candidates[place][1], 1) < sequence) do
+    local place, sequence, deadline = 1, sequence_in(head[1]), tonumber(head[2])
+    while deadlines[place] and (deadlines[place] < deadline
+      or deadlines[place] == deadline and sequence_in(handles[place]) < sequence) do
       place = place + 1
     end
-    table.insert(candidates, place, {head[1], deadline, 'suspects'})
+    table.insert(handles, place, head[1])
+    table.insert(deadlines, place, deadline)
+    suspected_at = place
   end
 
-  local handles = {}
-  for at, candidate in ipairs(candidates) do
-    handles[at] = candidate[1]
-  end
-  local found = tickets_of(keys.ticket, handles)
-  local taken, size, leased, tickets, suspect = {}, 0, {}, {}, nil
-  for at, candidate in ipairs(candidates) do
-    local handle, deadline, home = unpack(candidate)
-    local key = handle:sub(17)
+  local found, names = tickets_of(keys.ticket, handles)
+  local taken, count, size, leased, tickets, suspect = {}, 0, 0, {}, {}, nil
+  local stamp = pack('>I8', now)
+  local owner = fence .. stamp
+  for at, handle in ipairs(handles) do
+    local deadline, home = deadlines[at], at == suspected_at and 'suspects' or 'pending'
+    local key = names[at]
     local ticket = found[key]
-    if #taken == room or at > rest then
+    if count == room or at > rest then
       break
+    elseif #handle ~= 32 then
+      -- No handle of ours, and nothing to end.
+      put(removed[home], handle)
     elseif not readable(ticket) then
       finish(ends(), handle, mend(keys, handle), UNUSABLE, 0, NO_ANSWER)
       put(removed[home], handle)
       ended[#ended + 1] = {handle, UNUSABLE}
-    elseif handle_in(ticket, key) ~= handle then
+    elseif not is_of(ticket, handle) then
       put(removed[home], handle)
     else
       local body, attempts = struct.unpack('>I4I4', ticket, 75)
-      if #taken > 0 and size + body > budget then
+      if count > 0 and size + body > budget then
         break
       end
-      size = size + body
-      local expiry = math.min(now, deadline) + lease
-      ticket = ticket:sub(1, 78) .. struct.pack('>I4', attempts + 1) .. ticket:sub(83, 86) .. fence
-        .. struct.pack('>I8', now) .. ticket:sub(127)
-      taken[#taken + 1] = handle
-      put(tickets, key, ticket)
-      put(leased, expiry, fence .. '|' .. handle)
-      put(removed[home], handle)
+      count, size = count + 1, size + body
+      local expiry, member, left = math.min(now, deadline) + lease, fence .. '|' .. handle, removed[home]
+      ticket = cut(ticket, 1, 78) .. pack('>I4', attempts + 1) .. cut(ticket, 83, 86) .. owner .. cut(ticket, 127)
+      taken[count], left[#left + 1] = handle, handle
+      tickets[2 * count - 1], tickets[2 * count] = key, ticket
+      leased[2 * count - 1], leased[2 * count] = expiry, member
       if home == 'suspects' then
-        suspect = fence .. '|' .. handle
+        suspect = member
       end
-      answers[#answers + 1] = {'lease', handle, ticket, deadline - now, expiry - now, bit.band(ticket:byte(2), 1)}
+      answers[count + 1] = {'lease', handle, ticket, deadline - now, expiry - now, byte(ticket, 2) % 2}
     end
   end
   pending = #first / 2 - (#removed.pending - ended_before)
@@ -211,13 +216,13 @@ else
     meta[4] = suspect
   end
   local longest = tonumber(meta[5]) or 0
-  if #taken > 0 and (lease > longest or out == 0 and lease < longest) then
+  if count > 0 and (lease > longest or out == 0 and lease < longest) then
     redis.call('HSET', keys.meta, 'longest_lease', digits(lease))
   end
-  redis.call('HSET', keys.sessions, session, fence:sub(17) .. struct.pack('>I8', now) .. table.concat(taken))
+  redis.call('HSET', keys.sessions, session, fence:sub(17) .. stamp .. table.concat(taken))
   -- Whether another suspect stands behind the head is asked only once that is gone, and all is written.
   suspects = head[1] and redis.call('ZCOUNT', keys.suspects, '(' .. digits(now), '+inf') or 0
-  if #taken > 0 and size < along then
+  if count > 0 and size < along then
     bring(taken)
   end
   for _, item in ipairs(ended) do

@@ -16,7 +16,7 @@ ARGV[2] 1 if the call must end with a write of its own (durability), else 0
 ARGV rows of 1: key
 
 Returns one answer a row, in the order of the rows
-        {'none'}                                  no generation is kept under this key
+        'none'                                    no generation is kept under this key
         {'at', home, score, now, ticket, record}  home and its score (ms), the server's time, both values; record is
                                                   empty while there is none
 
@@ -40,7 +40,7 @@ for at = 3, #ARGV do
   local key = ARGV[at]
   local ticket = redis.call('HGET', keys.ticket, key)
   if not readable(ticket) then
-    answers[#answers + 1] = {'none'}
+    answers[#answers + 1] = 'none'
   else
     local home, score = home_of(keys, handle_in(ticket, key), ticket)
     local record = ''

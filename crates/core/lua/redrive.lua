@@ -18,10 +18,10 @@ ARGV rows of 3: dead handle, new generation, deadline (ms; 0: as long from now a
 Returns one answer a row, in the order of the rows
         {'redriven', ticket}  pending again, as told in the ticket
         {'already', ticket}   this new generation is there already; nothing was written
-        {'gone'}              not dead, or another generation is there; nothing was written
-        {'bodyless'}          its request is lost; nothing was written
-        {'full'}              the queue is full; nothing was written
-        {'late'}              the given deadline has passed, or none is given and the old one is lost; nothing was written
+        'gone'                not dead, or another generation is there; nothing was written
+        'bodyless'            its request is lost; nothing was written
+        'full'                the queue is full; nothing was written
+        'late'                the given deadline has passed, or none is given and the old one is lost; nothing was written
 
 Holds   One generation of an id at a time: the old record gives way, and the ticket keeps how the last run ended.
         Repeatable: by the new generation, made once by the caller.
@@ -57,13 +57,13 @@ for at = 1, #ARGV, 3 do
   if named and ticket:sub(11, 18) == generation then
     answers[#answers + 1] = {'already', ticket}
   elseif not named or handle_in(ticket, key) ~= old or not redis.call('ZSCORE', keys.dead, old) then
-    answers[#answers + 1] = {'gone'}
+    answers[#answers + 1] = 'gone'
   elseif redis.call('HEXISTS', keys.request, key) == 0 then
-    answers[#answers + 1] = {'bodyless'}
+    answers[#answers + 1] = 'bodyless'
   elseif capacity and live >= capacity then
-    answers[#answers + 1] = {'full'}
+    answers[#answers + 1] = 'full'
   elseif deadline == 0 and deadline_in(ticket) == 0 or deadline ~= 0 and deadline <= now then
-    answers[#answers + 1] = {'late'}
+    answers[#answers + 1] = 'late'
   else
     local till, _, submitted = struct.unpack('>I8I8I8', ticket, 51)
     if deadline == 0 then

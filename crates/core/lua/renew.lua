@@ -9,9 +9,9 @@ ARGV[1] lease in ms
 ARGV rows of 2: fence, handle
 
 Returns one answer a row, in the order of the rows
-        {'held', till}    ours for another `till` ms
+        till              ours for another `till` ms
         {'cancel', till}  ours, but its caller wants it stopped
-        {'lost'}          not ours any more, or past deadline + lease: nothing was written
+        'lost'            not ours any more, or past deadline + lease: nothing was written
 
 Holds   Fenced: what is no member of leased is not written.
         Nothing is held for ever: a lease ends at deadline + lease.
@@ -23,28 +23,29 @@ local leased, ticket_key, meta, lease = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV
 if not lease or lease <= 0 or (#ARGV - 1) % 2 ~= 0 or #ARGV - 1 > 2 * MOST_ROWS then
   return redis.error_reply('BADARG renew: a lease above 0 ms, then up to 256 rows of 2')
 end
-local handles = {}
+local handles, owners = {}, {}
 for at = 2, #ARGV, 2 do
   if #ARGV[at] ~= 32 or #ARGV[at + 1] ~= 32 then
     return redis.error_reply('BADARG renew: a fence and a handle of 32 bytes each')
   end
-  handles[#handles + 1] = ARGV[at + 1]
+  handles[at / 2], owners[at / 2] = ARGV[at + 1], ARGV[at] .. '|' .. ARGV[at + 1]
 end
 
 allowed('HSET', 'ZADD')
 local now = clock()
 local beat = watch_beat(meta, now)
-local tickets, answers, till = tickets_of(ticket_key, handles), {}, {}
-for at = 2, #ARGV, 2 do
-  local fence, handle = ARGV[at], ARGV[at + 1]
-  local owner, ticket = fence .. '|' .. handle, tickets[handle:sub(17)]
-  local ours = readable(ticket) and handle_in(ticket, handle:sub(17)) == handle and redis.call('ZSCORE', leased, owner)
+local tickets, names = tickets_of(ticket_key, handles)
+local answers, till = {}, {}
+local held = #owners > 0 and redis.call('ZMSCORE', leased, unpack(owners))
+for at, handle in ipairs(handles) do
+  local ticket = tickets[names[at]]
+  local ours = held[at] and readable(ticket) and is_of(ticket, handle)
   local expiry = ours and math.min(now, deadline_in(ticket)) + lease
   if ours and expiry > now then
-    put(till, digits(expiry), owner)
-    answers[#answers + 1] = {bit.band(ticket:byte(2), 1) == 1 and 'cancel' or 'held', expiry - now}
+    till[#till + 1], till[#till + 2] = digits(expiry), owners[at]
+    answers[at] = byte(ticket, 2) % 2 == 1 and {'cancel', expiry - now} or expiry - now
   else
-    answers[#answers + 1] = {'lost'}
+    answers[at] = 'lost'
   end
 end
 flush('HSET', meta, beat)

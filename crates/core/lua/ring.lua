@@ -5,10 +5,10 @@ ring: put back a token that was taken without a free slot.
 KEYS[1] bell  LIST  tokens for sleeping workers
 
 Returns one answer
-        {'rung'}
+        'rung'
 
 Holds   A hint only: a token too many wakes a worker for nothing, a lost one costs a safety poll.
         Bounded: nothing is added to a full bell.
 ]]
 ring(KEYS[1])
-return {{'rung'}}
+return {'rung'}

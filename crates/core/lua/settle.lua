@@ -22,11 +22,11 @@ ARGV rows of 6: fence, handle, word, number, failure, answer
         bury     number: the outcome, 4 to 7; failure: 3 bytes; answer: packed head and body, or none
 
 Returns one answer a row, in the order of the rows
-        {'ok'}              done as said
+        'ok'                done as said
         {'ended', outcome}  retry or release met a cancel or the deadline: ended with this outcome instead
         {'already', word}   this fence has settled it before, with this word; nothing was written
-        {'fenced'}          not this fence's lease: nothing was written
-        {'gone'}            the ticket names another generation, or there is none: nothing was written, but for a
+        'fenced'            not this fence's lease: nothing was written
+        'gone'              the ticket names another generation, or there is none: nothing was written, but for a
                             lease of a generation that is no more, which is removed
 
 Holds   Fenced: only a member of leased is settled.
@@ -40,75 +40,82 @@ local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased =
   bell = KEYS[12], ended = KEYS[13]}
 local MARK = {ack = 'a', retry = 't', release = 'r', bury = 'b'}
 local WORD = {a = 'ack', t = 'retry', r = 'release', b = 'bury'}
-local handles = {}
-if #ARGV > 6 * MOST_ROWS then
+local rows, handles, members, numbers = ARGV, {}, {}, {}
+if #rows > 6 * MOST_ROWS then
   return redis.error_reply('BADARG settle: up to 256 rows')
 end
-for at = 1, #ARGV, 6 do
-  local word, number, failure, answer = ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4], ARGV[at + 5]
-  if #ARGV % 6 ~= 0 or #ARGV[at] ~= 32 or #ARGV[at + 1] ~= 32 or not MARK[word] or not number or number < 0
+for at = 1, #rows, 6 do
+  local word, number, failure, answer = rows[at + 2], tonumber(rows[at + 3]), rows[at + 4], rows[at + 5]
+  if #rows % 6 ~= 0 or #rows[at] ~= 32 or #rows[at + 1] ~= 32 or not MARK[word] or not number or number < 0
     or (#failure ~= 3 and #failure ~= 0) or (word == 'retry' and #failure ~= 3)
     or (word == 'ack' and (#answer < 4 or number > 65535)) or (word == 'bury' and (number < GAVE_UP or number > TOO_LARGE)) then
     return redis.error_reply('BADARG settle: rows of fence, handle, word, number, failure, answer')
   end
-  handles[#handles + 1] = ARGV[at + 1]
+  local row = #handles + 1
+  handles[row], members[row], numbers[row] = rows[at + 1], rows[at] .. '|' .. rows[at + 1], number
+end
+if #rows == 0 then
+  return {}
 end
 
 allowed('HINCRBY', 'HSET', 'ZADD', 'HDEL', 'ZREM', 'RPUSH')
 local now = clock()
-local found, batch, answers, settled = tickets_of(keys.ticket, handles), endings(now), {}, {}
+local found, names = tickets_of(keys.ticket, handles)
+local batch, answers, settled = endings(now), {}, {}
+local stamp = batch.stamp
 local owners, tickets, pending, suspects, delayed, soonest = {}, {}, {}, {}, {}, nil
-for at = 1, #ARGV, 6 do
-  local fence, handle, word, number = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
-  local failure, answer = ARGV[at + 4], ARGV[at + 5]
-  local key, member = handle:sub(17), fence .. '|' .. handle
+local held = redis.call('ZMSCORE', keys.leased, unpack(members))
+for row, member in ipairs(members) do
+  local at, handle = 6 * row - 5, handles[row]
+  local fence, word, number, failure, answer = rows[at], rows[at + 2], numbers[row], rows[at + 4], rows[at + 5]
+  local key = names[row]
   local ticket = found[key]
-  local named = readable(ticket) and handle_in(ticket, key) == handle
-  if settled[member] or not redis.call('ZSCORE', keys.leased, member) then
+  local whole = readable(ticket)
+  local named = whole and is_of(ticket, handle)
+  if settled[member] or not held[row] then
     if not named then
-      answers[#answers + 1] = {'gone'}
+      answers[#answers + 1] = 'gone'
     elseif fence == NO_FENCE then
       -- Before its first settle a ticket holds no fence in that place: an empty one has settled nothing.
-      answers[#answers + 1] = {'fenced'}
+      answers[#answers + 1] = 'fenced'
     elseif ticket:sub(127, 158) == fence then
       answers[#answers + 1] = {'already', WORD[ticket:sub(159, 159)]}
     else
-      answers[#answers + 1] = {'fenced'}
+      answers[#answers + 1] = 'fenced'
     end
-  elseif not readable(ticket) then
+  elseif not whole then
     settled[member] = true
-    put(owners, member)
+    owners[#owners + 1] = member
     ticket = mend(keys, handle)
     finish(batch, handle, ticket, UNUSABLE, 0, NO_ANSWER)
     found[key] = ticket
     answers[#answers + 1] = {'ended', UNUSABLE}
   elseif not named then
     settled[member] = true
-    put(owners, member)
-    answers[#answers + 1] = {'gone'}
+    owners[#owners + 1] = member
+    answers[#answers + 1] = 'gone'
   else
     settled[member] = true
-    put(owners, member)
-    local asked, deadline = bit.band(ticket:byte(2), 1) == 1, deadline_in(ticket)
-    local attempts = struct.unpack('>I4', ticket, 79)
+    owners[#owners + 1] = member
+    local counts, rest = cut(ticket, 1, 86), cut(ticket, 160)
     if word == 'release' and number == 0 then
-      attempts = math.max(attempts - 1, 0)
+      local attempts = struct.unpack('>I4', ticket, 79)
+      counts = cut(ticket, 1, 78) .. pack('>I4', math.max(attempts - 1, 0)) .. cut(ticket, 83, 86)
     end
-    local failed = ticket:sub(160, 170)
     if #failure == 3 then
-      failed = failure .. struct.pack('>I8', now)
+      rest = failure .. stamp .. cut(ticket, 171)
     end
-    ticket = ticket:sub(1, 78) .. struct.pack('>I4', attempts) .. ticket:sub(83, 86) .. NO_FENCE .. ticket:sub(119, 126)
-      .. fence .. MARK[word] .. failed .. ticket:sub(171)
+    ticket = counts .. NO_FENCE .. cut(ticket, 119, 126) .. fence .. MARK[word] .. rest
     found[key] = ticket
+    local asked, deadline = byte(ticket, 2) % 2 == 1, deadline_in(ticket)
     local start = word == 'retry' and now + number or now
     if word == 'ack' then
       finish(batch, handle, ticket, ANSWERED, number, answer)
-      answers[#answers + 1] = {'ok'}
+      answers[#answers + 1] = 'ok'
     elseif word == 'bury' then
       local status = #failure == 3 and struct.unpack('>I2', failure, 2) or 0
       finish(batch, handle, ticket, number, status, #answer >= 4 and answer or NO_ANSWER)
-      answers[#answers + 1] = {'ok'}
+      answers[#answers + 1] = 'ok'
     elseif asked or start >= deadline then
       local outcome = asked and CANCELLED or DEADLINE_EXCEEDED
       finish(batch, handle, ticket, outcome, 0, NO_ANSWER)
@@ -121,7 +128,7 @@ for at = 1, #ARGV, 6 do
       else
         put(suspected(ticket) and suspects or pending, digits(deadline), handle)
       end
-      answers[#answers + 1] = {'ok'}
+      answers[#answers + 1] = 'ok'
     end
   end
 end

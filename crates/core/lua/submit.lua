@@ -18,15 +18,15 @@ ARGV rows of 4: key, ticket (sequence and submitted_at left 0), request, and wha
         it has no limit, or three numbers u64be, each 0 for none: requests, bytes, accepted submits a second
 
 Returns one answer a row, in the order of the rows
-        {'accepted', ticket}        new, and as told in the ticket
+        sequence, now               16 bytes, u64be each: new, and accepted under this number at this time
         {'known', home, ticket}     this very submission was accepted before; here is where it is. A ticket that is in no home
                                     is no request: the id is free
         {'reused', home, ticket}    other bytes live under this id; nothing of these was taken
         {'full', limit}             the queue holds 'requests' or 'bytes' up to its limit; nothing was written
         {'over', limit}             the lane has 'requests' or 'bytes' up to its limit, or used its 'rate' up; nothing was written
-        {'late'}                    the deadline has passed; nothing was written
-        {'undeclared'}              nobody has written this queue's policy yet; nothing was written
-        {'spoiled'}                 somebody has made a counter that it goes by hold no number; nothing was written
+        'late'                      the deadline has passed; nothing was written
+        'undeclared'                nobody has written this queue's policy yet; nothing was written
+        'spoiled'                   somebody has made a counter that it goes by hold no number; nothing was written
 
 Holds   One home: a new generation is in pending, or in delayed until its not_before.
         Id rule: it comes before every refusal, and whoever meets an ended one moves the end of its
@@ -70,7 +70,7 @@ local bytes, sequence = tonumber(policy[3] or 0), tonumber(policy[4] or 0)
 local live = redis.call('ZCARD', keys.pending) + redis.call('ZCARD', keys.suspects)
   + redis.call('ZCARD', keys.delayed) + redis.call('ZCARD', keys.leased)
 
-local answers, new, twice, added, lanes = {}, {}, {}, 0, {}
+local answers, new, added, lanes = {}, {}, 0, {}
 
 -- Reads what a lane holds; whether all of it are numbers.
 local held = {}
@@ -112,14 +112,14 @@ local function limit_met(lane, limits, size)
 end
 
 local new_tickets, requests, pending, delayed, kept_on = {}, {}, {}, {}, {finished = {}, dead = {}}
-for at = 2, #ARGV, 4 do
-  local key, draft, request, limits = unpack(ARGV, at, at + 3)
+local rows, stamp, count = ARGV, pack('>I8', now), 0
+for at = 2, #rows, 4 do
+  local key, draft, request, row = rows[at], rows[at + 1], rows[at + 2], (at + 2) / 4
   local kept = tickets[key]
   local deadline, start = struct.unpack('>I8I8', draft, 51)
   local whole, handle, home, score = kept and readable(kept), nil, 'pending', '0'
   if whole and new[key] then
     home = struct.unpack('>I8', kept, 59) > now and 'delayed' or 'pending'
-    twice[#twice + 1] = {#answers + 1, new[key]}
   elseif whole then
     handle = handle_in(kept, key)
     home, score = home_of(keys, handle, kept)
@@ -133,32 +133,39 @@ for at = 2, #ARGV, 4 do
       -- Also for other bytes: a late copy of this call must meet the record, or what is refused now would run after all.
       put(kept_on[home], digits(now + guard), handle)
     end
-    answers[#answers + 1] = {kept:sub(19, 50) == draft:sub(19, 50) and 'known' or 'reused', home, kept}
+    answers[row] = {cut(kept, 19, 50) == cut(draft, 19, 50) and 'known' or 'reused', home, kept}
   elseif kept then
-    answers[#answers + 1] = {'reused', 'nowhere', draft}
+    answers[row] = {'reused', 'nowhere', draft}
   elseif not capacity or not room then
-    answers[#answers + 1] = {'undeclared'}
+    answers[row] = 'undeclared'
   elseif deadline <= now then
-    answers[#answers + 1] = {'late'}
-  elseif not bytes or not sequence or not is_counted(lane_in(draft)) then
-    answers[#answers + 1] = {'spoiled'}
-  elseif live >= capacity then
-    answers[#answers + 1] = {'full', 'requests'}
-  elseif bytes + added + #request > room then
-    answers[#answers + 1] = {'full', 'bytes'}
+    answers[row] = 'late'
   else
     local lane = lane_in(draft)
-    local met = limit_met(lane, limits, #request)
-    if met then
-      answers[#answers + 1] = {'over', met}
+    if not bytes or not sequence or not is_counted(lane) then
+      answers[row] = 'spoiled'
+    elseif live >= capacity then
+      answers[row] = {'full', 'requests'}
+    elseif bytes + added + #request > room then
+      answers[row] = {'full', 'bytes'}
     else
-      -- The place of its sequence is filled in below: one increment numbers the whole batch.
-      new[key] = #answers + 1
-      new[#new + 1] = {key, draft, request, deadline, start}
-      live, added = live + 1, added + #request
-      count_lane(lanes, lane, 1, #request)
-      answers[#answers + 1] = {'accepted'}
-      tickets[key] = draft
+      local met = limit_met(lane, rows[at + 3], #request)
+      if met then
+        answers[row] = {'over', met}
+      else
+        live, added = live + 1, added + #request
+        count_lane(lanes, lane, 1, #request)
+        local number = pack('>I8', sequence + count + 1)
+        local place = number .. cut(draft, 11, 18)
+        local ticket = cut(draft, 1, 2) .. place .. cut(draft, 19, 66) .. stamp .. cut(draft, 75)
+        local field, line = 2 * count + 1, start > now and delayed or pending
+        count, new[key], tickets[key] = count + 1, true, ticket
+        new_tickets[field], new_tickets[field + 1] = key, ticket
+        requests[field], requests[field + 1] = key, request
+        field = #line + 1
+        line[field], line[field + 1] = start > now and start or deadline, place .. key
+        answers[row] = number .. stamp
+      end
     end
   end
 end
@@ -175,34 +182,17 @@ for lane, till in pairs(rates) do
   put(counts, 'r|' .. lane, till)
 end
 
-for at, item in ipairs(new) do
-  local key, draft, request, deadline, start = unpack(item)
-  local ticket = draft:sub(1, 2) .. struct.pack('>I8', sequence + at) .. draft:sub(11, 66)
-    .. struct.pack('>I8', now) .. draft:sub(75)
-  local handle = handle_in(ticket, key)
-  answers[new[key]][2] = ticket
-  put(new_tickets, key, ticket)
-  put(requests, key, request)
-  if start > now then
-    put(delayed, start, handle)
-  else
-    put(pending, deadline, handle)
-  end
-end
 flush('HSET', keys.request, requests)
 for home, till in pairs(kept_on) do
   flush('ZADD', keys[home], till)
 end
-if #new == 0 then
+if count == 0 then
   return answers
-end
-for _, pair in ipairs(twice) do
-  answers[pair[1]][3] = answers[pair[2]][2]
 end
 flush('HSET', keys.ticket, new_tickets)
 flush('ZADD', keys.pending, pending)
 flush('ZADD', keys.delayed, delayed)
 flush('HSET', keys.lanes, counts)
-redis.call('HSET', keys.meta, 'seq', sequence + #new, 'bytes', bytes + added)
+redis.call('HSET', keys.meta, 'seq', sequence + count, 'bytes', bytes + added)
 ring(keys.bell)
 return answers

@@ -15,7 +15,7 @@ ARGV[1] how many a set at most, 1 to 128
 ARGV[2] age in ms at which a session's row is forgotten
 
 Returns one answer a handle
-        {'swept', handle}    every field of that request is gone
+        handle               every field of that request is gone
         {'dropped', handle}  another generation lives under its key: only the handle was removed
 
 Holds   Nothing newer is removed: the ticket must still name the handle that the set named.
@@ -39,18 +39,25 @@ for _, key in ipairs({keys.request, keys.result, keys.meta, keys.lanes, sessions
 end
 for _, home in ipairs({'finished', 'dead'}) do
   local due = redis.call('ZRANGEBYSCORE', keys[home], '-inf', digits(now), 'LIMIT', 0, limit)
-  local tickets, fields = tickets_of(keys.ticket, due), {}
-  for _, handle in ipairs(due) do
-    local key = handle:sub(17)
+  local tickets, names = tickets_of(keys.ticket, due)
+  local fields, requests = {}, nil
+  if home == 'finished' and #due > 0 then
+    -- It keeps none: one look at all of them shows it.
+    requests = redis.call('HMGET', keys.request, unpack(names))
+  end
+  for at, handle in ipairs(due) do
+    local key = names[at]
     local ticket = tickets[key]
-    if not readable(ticket) or handle_in(ticket, key) == handle then
-      local size = redis.call('HSTRLEN', keys.request, key) + redis.call('HSTRLEN', keys.result, key)
+    local whole = readable(ticket)
+    if not whole or is_of(ticket, handle) then
+      local request = requests and #(requests[at] or '') or redis.call('HSTRLEN', keys.request, key)
+      local size = request + redis.call('HSTRLEN', keys.result, key)
       bytes = bytes - size
-      if readable(ticket) then
+      if whole then
         count_lane(lanes, lane_in(ticket), 0, -size)
       end
       fields[#fields + 1] = key
-      answers[#answers + 1] = {'swept', handle}
+      answers[#answers + 1] = handle
     else
       answers[#answers + 1] = {'dropped', handle}
     end

@@ -179,7 +179,8 @@ impl<const K: usize, const H: usize, const W: usize> Script<K, H, W> {
         words
     }
 
-    /// The answers as replies.
+    /// The answers as replies. A word alone stands bare, which costs the server a third of what a word in an array costs; and so
+    /// does a number alone, which has no word.
     fn replies<R>(
         &self,
         answer: Value,
@@ -190,10 +191,13 @@ impl<const K: usize, const H: usize, const W: usize> Script<K, H, W> {
         };
         let replies: Option<Vec<R>> = answers
             .into_iter()
-            .map(|answer| {
-                let Value::Array(parts) = answer else { return None };
-                let (word, rest) = parts.split_first()?;
-                read(word.as_bytes()?, rest)
+            .map(|answer| match &answer {
+                Value::Array(parts) => {
+                    let (word, rest) = parts.split_first()?;
+                    read(word.as_bytes()?, rest)
+                }
+                Value::Integer(_) => read(b"", std::slice::from_ref(&answer)),
+                word => read(word.as_bytes()?, &[]),
             })
             .collect();
         replies.ok_or(StoreError::Reply { call: self.name })

@@ -138,3 +138,46 @@ async fn what_ends_or_waits_elsewhere_is_never_claimed() {
     shard.accept(&Item::new("not yet").from(FAR - 1)).await;
     assert_eq!(shard.claim(fence(worker, 1), 8).await, []);
 }
+
+#[tokio::test]
+async fn a_member_that_is_no_handle_leaves_where_it_waits_and_holds_up_none() {
+    let (shard, worker) = (Shard::start().await, Session::random());
+    let keys = &shard.keys;
+    let suspect = shard.accept(&Item::new("suspect").by(FAR)).await;
+    shard.make_suspect(suspect).await;
+    let others = shard.accept_all(&[Item::new("a").by(FAR), Item::new("b").by(FAR)]).await;
+    // Shorter than a handle, and longer; before the others, at the same time, and late.
+    let strange = [&b"\0odd"[..], &[0; 40]];
+    for member in strange {
+        let places = [
+            (&keys.suspects, FAR - 1),
+            (&keys.pending, FAR),
+            (&keys.pending, 1),
+            (&keys.suspects, 1),
+            (&keys.delayed, 1),
+        ];
+        for (number, (key, score)) in places.into_iter().enumerate() {
+            let named = [member, number.to_string().as_bytes()].concat();
+            shard.tell(&[&"ZADD", key, &score.to_string(), &named]).await;
+        }
+    }
+    let mut ran = Vec::new();
+    for call in 1..12 {
+        let one = Claim { free: 1, ..shard.ask(fence(worker, call)) };
+        let claimed = shard.run(one).await;
+        assert_eq!(claimed.ended, [], "nothing has an end that was never a request");
+        ran.extend(handles(&claimed.leases));
+    }
+    assert_eq!(ran, [&[suspect][..], &others].concat());
+    let fine = shard.dump().await;
+    for key in [&keys.pending, &keys.suspects, &keys.delayed] {
+        assert_eq!(shard.tell(&[&"ZCARD", key]).await.int(), Some(0), "{key}");
+    }
+    // Nobody claims: a reclaimer ends what is late.
+    for member in strange {
+        shard.tell(&[&"ZADD", &keys.pending, &"1", &member]).await;
+        shard.tell(&[&"ZADD", &keys.suspects, &"1", &member]).await;
+    }
+    assert_eq!(shard.expire().await, []);
+    assert!(shard.dump().await == fine, "they left, and nothing else did");
+}

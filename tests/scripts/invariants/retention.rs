@@ -34,6 +34,25 @@ async fn after_its_retention_every_field_of_a_request_is_gone_and_its_id_is_free
 }
 
 #[tokio::test]
+async fn what_was_left_of_a_request_beside_its_record_is_given_back_with_it() {
+    let shard = Shard::start().await;
+    let empty = shard.meta("bytes").await.unwrap_or(0);
+    let (owner, a) = shard.running(&Item::new("a")).await;
+    let key = a.key();
+    let request = shard.tell(&[&"HGET", &shard.keys.request, key.as_bytes()]).await;
+    let request = request.bytes().expect("it is there").to_vec();
+    assert_eq!(shard.settle(owner, a, ack("done")).await, SettleReply::Done);
+    let bytes = shard.meta("bytes").await.expect("counted");
+    // As a server that forgot in part might have left it.
+    shard.tell(&[&"HSET", &shard.keys.request, key.as_bytes(), &request]).await;
+    shard.set_meta("bytes", bytes + request.len() as u64).await;
+    shard.score(&shard.keys.finished, &[a], shard.now().await - 1).await;
+    assert_eq!(shard.sweep().await, [SweepReply::Swept(a)]);
+    assert_eq!(shard.meta("bytes").await, Some(empty));
+    assert_eq!(shard.tell(&[&"HLEN", &shard.keys.request]).await.int(), Some(0));
+}
+
+#[tokio::test]
 async fn the_dead_are_kept_as_long_as_their_own_retention_says() {
     let shard = Shard::start().await;
     let (from, dead) = (shard.now().await, shard.dead(&Item::new("dead")).await);

@@ -7,29 +7,38 @@ local UNDECLARED_RETENTION = 86400000
 
 -- `left` may be given: what leaves `pending` and `suspects`.
 local function endings(now, left)
-  return {now = now, results = {}, tickets = {}, finished = {}, dead = {}, bodies = {}, freed = {},
+  return {stamp = pack('>I8', now), now = now, results = {}, tickets = {}, finished = {}, dead = {}, bodies = {}, freed = {},
     told = {}, lanes = {}, bytes = 0, left = left or {pending = {}, suspects = {}}}
 end
 
 -- The lane that a request is counted under: its own, or its tenant's; none where lengths lie, so that one damaged ticket
 -- does not fail the whole call.
 local function lane_in(ticket)
-  local tenant = #ticket >= 191 and struct.unpack('>I2', ticket, 190) or 65535
-  local id = #ticket >= 193 + tenant and struct.unpack('>I2', ticket, 192 + tenant) or 65535
-  local lane = #ticket >= 195 + tenant + id and struct.unpack('>I2', ticket, 194 + tenant + id)
-  if not lane or #ticket < 195 + tenant + id + lane then
+  local from = 190
+  for _ = 1, 2 do
+    local high, low = byte(ticket, from, from + 1)
+    if not low then
+      return ''
+    end
+    from = from + 2 + 256 * high + low
+  end
+  local high, low = byte(ticket, from, from + 1)
+  if not low or #ticket < from + 1 + 256 * high + low then
     return ''
+  elseif high + low == 0 then
+    high, low = byte(ticket, 190, 191)
+    from = 190
   end
-  if lane == 0 then
-    return ticket:sub(192, 191 + tenant)
-  end
-  return ticket:sub(196 + tenant + id, 195 + tenant + id + lane)
+  return cut(ticket, from + 2, from + 1 + 256 * high + low)
 end
 
 local function count_lane(lanes, lane, requests, bytes)
-  local held = lanes[lane] or {0, 0}
-  held[1], held[2] = held[1] + requests, held[2] + bytes
-  lanes[lane] = held
+  local held = lanes[lane]
+  if held then
+    held[1], held[2] = held[1] + requests, held[2] + bytes
+  else
+    lanes[lane] = {requests, bytes}
+  end
 end
 
 -- Adds to a counter, and returns it. One that somebody has spoiled holds up no end, and doctor tells of it; another type under
@@ -69,19 +78,22 @@ end
 
 -- Ends one generation. `ticket` is as it is to be kept.
 local function finish(batch, handle, ticket, outcome, status, answer)
-  local key = handle:sub(17)
-  local names = struct.unpack('>I2', ticket, 188)
-  local record = struct.pack('>BB', 1, outcome) .. ticket:sub(11, 18) .. struct.pack('>I8', batch.now)
-    .. ticket:sub(79, 86) .. ticket:sub(160, 162) .. struct.pack('>I2', status) .. ticket:sub(188, 189 + names) .. answer
-  put(batch.results, key, record)
-  put(batch.tickets, key, unowned(ticket))
-  batch.told[#batch.told + 1] = key .. ticket:sub(11, 18)
-  local lane = lane_in(ticket)
+  local key, generation, lane = cut(handle, 17), cut(ticket, 11, 18), lane_in(ticket)
+  local high, low = byte(ticket, 188, 189)
+  local record = pack('>BB', 1, outcome) .. generation .. batch.stamp .. cut(ticket, 79, 86) .. cut(ticket, 160, 162)
+    .. pack('>I2', status) .. cut(ticket, 188, 189 + 256 * high + low) .. answer
+  local results, tickets, told = batch.results, batch.tickets, batch.told
+  local size = #results
+  results[size + 1], results[size + 2] = key, record
+  tickets[size + 1], tickets[size + 2] = key, unowned(ticket)
+  local place = #told
+  told[place + 1], told[place + 2] = key, generation
   if outcome >= GAVE_UP then
     put(batch.dead, handle)
   else
-    put(batch.finished, handle)
-    put(batch.bodies, key)
+    local bodies = batch.bodies
+    batch.finished[#bodies + 1] = handle
+    bodies[#bodies + 1] = key
     batch.freed[key] = lane
   end
   count_lane(batch.lanes, lane, -1, #record)
@@ -116,8 +128,8 @@ local function write_ends(batch, keys)
   flush('HSET', keys.ticket, batch.tickets)
   for at, home in ipairs({'finished', 'dead'}) do
     local till, members = digits(batch.now + (tonumber(policy[at]) or UNDECLARED_RETENTION)), {}
-    for _, handle in ipairs(batch[home]) do
-      put(members, till, handle)
+    for place, handle in ipairs(batch[home]) do
+      members[2 * place - 1], members[2 * place] = till, handle
     end
     flush('ZADD', keys[home], members)
   end

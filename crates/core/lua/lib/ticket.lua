@@ -6,6 +6,9 @@
 --   a newer version added.
 local NO_FENCE = string.rep('\0', 32)
 
+-- What is called for each item, without a look into a table of functions each time.
+local byte, cut, pack, unpack = string.byte, string.sub, struct.pack, unpack
+
 -- The most rows of one call: more would hold up the server, and some thousands fail half-way, where Lua has no way back.
 local MOST_ROWS = 256
 
@@ -22,11 +25,20 @@ local function digits(number)
 end
 
 local function readable(ticket)
-  return ticket and #ticket >= 189 and ticket:byte(1) == 1 and #ticket >= 189 + struct.unpack('>I2', ticket, 188)
+  if not ticket or #ticket < 189 then
+    return false
+  end
+  local high, low = byte(ticket, 188, 189)
+  return byte(ticket, 1) == 1 and #ticket >= 189 + 256 * high + low
 end
 
 local function handle_in(ticket, key)
-  return ticket:sub(3, 18) .. key
+  return cut(ticket, 3, 18) .. key
+end
+
+-- Whether a ticket that lies under the key of this handle is of its generation.
+local function is_of(ticket, handle)
+  return cut(ticket, 3, 18) == cut(handle, 1, 16)
 end
 
 local function deadline_in(ticket)
@@ -41,23 +53,26 @@ end
 
 -- The same ticket without an owner.
 local function unowned(ticket)
-  return ticket:sub(1, 86) .. NO_FENCE .. ticket:sub(119)
+  if byte(ticket, 87) == 0 then
+    return ticket
+  end
+  return cut(ticket, 1, 86) .. NO_FENCE .. cut(ticket, 119)
 end
 
--- Tickets of many handles in one call: key -> ticket, or false where there is none.
+-- Tickets of many handles in one call: key -> ticket, or false where there is none; and the keys, in their order.
 local function tickets_of(hash, handles)
   local keys, found = {}, {}
   for at = 1, #handles do
-    keys[at] = handles[at]:sub(17)
+    keys[at] = cut(handles[at], 17)
   end
   if #keys == 0 then
-    return found
+    return found, keys
   end
   local values = redis.call('HMGET', hash, unpack(keys))
   for at = 1, #keys do
     found[keys[at]] = values[at]
   end
-  return found
+  return found, keys
 end
 
 -- Adds arguments to a command that runs once for the whole batch: one, two, or more.

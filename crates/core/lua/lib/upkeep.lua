@@ -37,10 +37,12 @@ local function expire_heads(keys, now, batch, limit)
     local tickets = tickets_of(keys.ticket, late)
     for _, handle in ipairs(late) do
       local ticket = tickets[handle:sub(17)]
-      if not readable(ticket) then
+      -- What is no handle of ours has nothing to end: it only leaves.
+      local ours = #handle == 32
+      if ours and not readable(ticket) then
         finish(batch, handle, mend(keys, handle), UNUSABLE, 0, NO_ANSWER)
         ended[#ended + 1] = {handle, UNUSABLE}
-      elseif handle_in(ticket, handle:sub(17)) == handle then
+      elseif ours and is_of(ticket, handle) then
         finish(batch, handle, ticket, DEADLINE_EXCEEDED, 0, NO_ANSWER)
         ended[#ended + 1] = {handle, DEADLINE_EXCEEDED}
       end

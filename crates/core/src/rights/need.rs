@@ -121,7 +121,7 @@ fn command(role: Role, command: &str, shard: &ShardKeys) -> Option<Right> {
         "RPUSH" | "BLPOP" => &[&shard.bell, "1"],
         "ZCARD" => &[&shard.pending],
         "ZRANGE" | "ZRANGEBYSCORE" | "ZCOUNT" => &[&shard.pending, "0", "0"],
-        "ZREM" | "ZSCORE" | "ZRANK" => &[&shard.pending, "doctor"],
+        "ZREM" | "ZSCORE" | "ZMSCORE" | "ZRANK" => &[&shard.pending, "doctor"],
         "ZADD" => &[&shard.pending, "1", "doctor"],
         "SPUBLISH" => &[&shard.ended, "doctor"],
         "SSUBSCRIBE" => &[role.hears(shard)],

@@ -78,6 +78,7 @@ mod tests {
             "TIME",
             "ZCARD",
             "ZCOUNT",
+            "ZMSCORE",
             "ZRANGE",
             "ZRANGEBYSCORE",
             "ZSCORE",

@@ -43,7 +43,7 @@ impl Renew<'_> {
             .run(redis, keys, [millis(self.lease)], rows, |word, rest| {
                 let till = u64_at(rest, 0).map(Duration::from_millis);
                 match word {
-                    b"held" => Some(RenewReply::Held(till?)),
+                    b"" => Some(RenewReply::Held(till?)),
                     b"cancel" => Some(RenewReply::Cancel(till?)),
                     b"lost" => Some(RenewReply::Lost),
                     _ => None,

@@ -128,6 +128,36 @@ pub enum SubmitReply {
     Spoiled,
 }
 
+/// What the script answers to one row.
+enum Answered {
+    /// Accepted: its number in the shard, and when. All else of its ticket is what was sent.
+    Accepted { sequence: u64, now: u64 },
+    /// All else, by its word.
+    Told(SubmitReply),
+}
+
+impl Answered {
+    fn accepted(bytes: &[u8]) -> Option<Self> {
+        let (sequence, now) = bytes.split_first_chunk()?;
+        let now = now.try_into().ok()?;
+        Some(Self::Accepted {
+            sequence: u64::from_be_bytes(*sequence),
+            now: u64::from_be_bytes(now),
+        })
+    }
+
+    fn of(self, item: &Submission) -> Option<SubmitReply> {
+        match self {
+            Self::Accepted { sequence, now } => {
+                let ticket = Ticket::unpack(item.ticket.clone()).ok()?;
+                let ticket = Ticket { sequence, submitted_at: now, ..ticket };
+                Some(SubmitReply::Accepted(Box::new(ticket)))
+            }
+            Self::Told(reply) => Some(reply),
+        }
+    }
+}
+
 impl Submit<'_> {
     /// Runs the script: one reply an item, in their order.
     pub async fn run(&self, redis: &Redis) -> Result<Vec<SubmitReply>, StoreError> {
@@ -150,11 +180,10 @@ impl Submit<'_> {
             [it.key.bytes(), it.ticket.clone(), it.request.clone(), it.limits.clone()]
         };
         let rows = self.items.iter().map(row).collect();
-        SUBMIT
+        let answers = SUBMIT
             .run(redis, keys, [millis(GUARD)], rows, |word, rest| {
                 let ticket = |at| Ticket::unpack(bytes_at(rest, at)?).ok().map(Box::new);
-                match word {
-                    b"accepted" => Some(SubmitReply::Accepted(ticket(0)?)),
+                let told = match word {
                     b"known" => Some(SubmitReply::Known(home_at(rest, 0)?, ticket(1)?)),
                     b"reused" => Some(SubmitReply::Reused(home_at(rest, 0)?, ticket(1)?)),
                     b"full" => match rest.first()?.as_bytes()? {
@@ -171,9 +200,14 @@ impl Submit<'_> {
                     b"late" => Some(SubmitReply::Late),
                     b"undeclared" => Some(SubmitReply::Undeclared),
                     b"spoiled" => Some(SubmitReply::Spoiled),
+                    _ if rest.is_empty() => return Answered::accepted(word),
                     _ => None,
-                }
+                };
+                told.map(Answered::Told)
             })
-            .await
+            .await?;
+        let replies = self.items.iter().zip(answers).map(|(item, answer)| answer.of(item));
+        let replies: Option<Vec<_>> = replies.collect();
+        replies.ok_or(StoreError::Reply { call: SUBMIT.name })
     }
 }

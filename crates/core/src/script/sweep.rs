@@ -46,8 +46,8 @@ impl Sweep<'_> {
         let head = [number(self.limit.clamp(1, 128)), millis(SESSION_KEPT)];
         SWEEP
             .run(redis, keys, head, Vec::new(), |word, rest| match word {
-                b"swept" => handle_at(rest, 0).map(SweepReply::Swept),
                 b"dropped" => handle_at(rest, 0).map(SweepReply::Dropped),
+                handle if rest.is_empty() => Handle::try_from(handle).ok().map(SweepReply::Swept),
                 _ => None,
             })
             .await
