@@ -4,8 +4,10 @@
 mod bomb;
 mod crowd;
 mod hostile;
+mod readers;
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 /// The memory that a process holds now, in bytes.
 fn resident(pid: u32) -> u64 {
@@ -18,4 +20,32 @@ fn resident(pid: u32) -> u64 {
 /// Bytes as people read them.
 fn mebibytes(bytes: u64) -> u64 {
     bytes >> 20
+}
+
+/// Asks one after another, each on a connection of its own, until `until` is over, and once more: how long each took.
+async fn asked_meanwhile<T>(
+    until: impl Future<Output = T>,
+    mut ask: impl AsyncFnMut(usize),
+) -> (T, Vec<Duration>) {
+    let mut took = Vec::new();
+    let mut until = std::pin::pin!(until);
+    let mut over = None;
+    loop {
+        let asking = async {
+            let asked = Instant::now();
+            ask(took.len()).await;
+            asked.elapsed()
+        };
+        let mut asking = std::pin::pin!(asking);
+        let elapsed = loop {
+            tokio::select! {
+                elapsed = asking.as_mut() => break elapsed,
+                done = until.as_mut(), if over.is_none() => over = Some(done),
+            }
+        };
+        took.push(elapsed);
+        if took.len() >= 20 && over.is_some() {
+            return (over.expect("it is over"), took);
+        }
+    }
 }

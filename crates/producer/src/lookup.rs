@@ -1,11 +1,12 @@
 //! Looks at what is kept, as many keys of a shard in one call as are asked for together.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use holdfast_core::Chain;
 use holdfast_core::keys::ShardKeys;
 use holdfast_core::model::Key;
 use holdfast_core::script::{Found, MAX_BYTES, MAX_ITEMS, Read};
+use holdfast_core::{Chain, Redis};
 use tracing::warn;
 
 use crate::app::{App, Named, Store};
@@ -81,11 +82,32 @@ impl App {
 
     /// Looks at a request with its whole record, which may be large: so it travels alone.
     pub(crate) async fn look_whole(&self, named: &Named) -> Result<Option<Found>, Problem> {
-        let shard = named.shard();
+        let (usual, patience) = (&self.store.redis, self.store.patience);
+        let mut found = self.read(named, usual, (MAX_BYTES, patience)).await?;
+        let Some(first) = &mut found else { return Ok(None) };
+        if first.is_whole() {
+            self.large.hold(first)?;
+            return Ok(found);
+        }
+        let turn = self.large.turn().await?;
+        let (large, patience) = (&self.large.redis, self.large.redis.command_timeout());
+        let mut found = self.read(named, large, (usize::MAX, patience)).await?;
+        if let Some(found) = &mut found {
+            turn.hold(found);
+        }
+        Ok(found)
+    }
+
+    async fn read(
+        &self,
+        named: &Named,
+        redis: &Redis,
+        (whole, patience): (usize, Duration),
+    ) -> Result<Option<Found>, Problem> {
         let keys = [named.key];
-        let read = Read { shard: &shard.keys, keys: &keys, whole: usize::MAX, tick: false };
-        let call = || read.run(&self.store.redis);
-        match patiently(self.store.patience, call).await {
+        let read = Read { shard: &named.shard().keys, keys: &keys, whole, tick: false };
+        let call = || read.run(redis);
+        match patiently(patience, call).await {
             Ok(answered) => {
                 let found = answered.answer.into_iter().next().flatten();
                 Ok(found.filter(|found| is_of(found, named)))

@@ -1,6 +1,6 @@
 //! Ten thousand connections that say nothing, or nothing whole.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use holdfast_testkit::http::request;
 use holdfast_testkit::{RedisServer, free_port};
@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::{mebibytes, resident};
+use super::{asked_meanwhile, mebibytes, resident};
 use crate::fleet::{Fleet, Setup};
 
 /// As many as come where the system lets the test have as many files.
@@ -47,34 +47,6 @@ async fn crowd(port: u16, count: usize, says: fn(usize) -> &'static str) -> Vec<
         open.extend(opened.expect("no panic"));
     }
     open
-}
-
-/// Asks one after another, each on a connection of its own, until `until` is over, and once more: how long each took.
-async fn asked_meanwhile<T>(
-    until: impl Future<Output = T>,
-    mut ask: impl AsyncFnMut(usize),
-) -> (T, Vec<Duration>) {
-    let mut took = Vec::new();
-    let mut until = std::pin::pin!(until);
-    let mut over = None;
-    loop {
-        let asking = async {
-            let asked = Instant::now();
-            ask(took.len()).await;
-            asked.elapsed()
-        };
-        let mut asking = std::pin::pin!(asking);
-        let elapsed = loop {
-            tokio::select! {
-                elapsed = asking.as_mut() => break elapsed,
-                done = until.as_mut(), if over.is_none() => over = Some(done),
-            }
-        };
-        took.push(elapsed);
-        if took.len() >= 20 && over.is_some() {
-            return (over.expect("it is over"), took);
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
