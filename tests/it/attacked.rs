@@ -27,25 +27,24 @@ async fn asked_meanwhile<T>(
     until: impl Future<Output = T>,
     mut ask: impl AsyncFnMut(usize),
 ) -> (T, Vec<Duration>) {
-    let mut took = Vec::new();
+    let (mut took, mut over) = (Vec::new(), None);
     let mut until = std::pin::pin!(until);
-    let mut over = None;
     loop {
-        let asking = async {
-            let asked = Instant::now();
-            ask(took.len()).await;
-            asked.elapsed()
-        };
-        let mut asking = std::pin::pin!(asking);
-        let elapsed = loop {
-            tokio::select! {
-                elapsed = asking.as_mut() => break elapsed,
-                done = until.as_mut(), if over.is_none() => over = Some(done),
+        let (asked, number) = (Instant::now(), took.len());
+        {
+            let mut asking = std::pin::pin!(ask(number));
+            loop {
+                tokio::select! {
+                    () = asking.as_mut() => break,
+                    done = until.as_mut(), if over.is_none() => over = Some(done),
+                }
             }
-        };
-        took.push(elapsed);
-        if took.len() >= 20 && over.is_some() {
-            return (over.expect("it is over"), took);
+        }
+        took.push(asked.elapsed());
+        if took.len() >= 20
+            && let Some(over) = over.take()
+        {
+            return (over, took);
         }
     }
 }

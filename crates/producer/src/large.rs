@@ -13,21 +13,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use holdfast_core::Redis;
 use holdfast_core::redis::OpenError;
-use holdfast_core::script::{Found, MAX_BYTES};
+use holdfast_core::script::Found;
 use hyper::body::{Body, Frame, SizeHint};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use crate::problem::{Kind, Problem};
 
-/// What all answers in the process may take together, in bytes, unless one alone may take more. Small ones are not counted.
+/// What all large answers in the process may take together, in bytes, unless one alone may take more, and all that are not
+/// large. Small ones are not counted.
 const ANSWERS: usize = 256 << 20;
 
 /// From here on they are.
 const COUNTED: usize = 64 << 10;
-
-/// What a record has beside its answer's body, at most: heads that are kept, names, and what is fixed.
-const BESIDE: usize = 128 << 10;
 
 /// How many large records are read at a time: Redis serves nobody else meanwhile.
 const AT_ONCE: usize = 2;
@@ -43,14 +41,16 @@ pub(crate) struct Large {
     pub(crate) redis: Redis,
     turns: Semaphore,
     memory: Arc<Semaphore>,
-    /// What the longest record may have.
-    longest: usize,
+    /// All of it.
+    all: usize,
+    /// The same for those that are not large, which thus need not wait for those that are.
+    along: Arc<Semaphore>,
 }
 
 /// Room for a large record, and its turn to be read.
 pub(crate) struct Turn<'a> {
     room: OwnedSemaphorePermit,
-    _turn: tokio::sync::SemaphorePermit<'a>,
+    _turn: SemaphorePermit<'a>,
 }
 
 /// Bytes with their share of the memory for answers, which is free when the last part of them is dropped.
@@ -74,18 +74,14 @@ impl std::fmt::Debug for Large {
 impl Large {
     /// Opens a connection beside this one. `answer_limit` is the longest answer of any queue.
     pub(crate) fn open(redis: &Redis, answer_limit: usize) -> Result<Self, OpenError> {
-        let longest = answer_limit.max(MAX_BYTES).saturating_add(BESIDE).min(u32::MAX as usize);
-        Ok(Self {
-            redis: redis.for_large()?,
-            turns: Semaphore::new(AT_ONCE),
-            memory: Arc::new(Semaphore::new(ANSWERS.max(longest))),
-            longest,
-        })
+        let all = ANSWERS.max(answer_limit).min(u32::MAX as usize);
+        let [memory, along] = [all, ANSWERS].map(|bytes| Arc::new(Semaphore::new(bytes)));
+        Ok(Self { redis: redis.for_large()?, turns: Semaphore::new(AT_ONCE), memory, all, along })
     }
 
-    /// Waits for room and for a turn.
-    pub(crate) async fn turn(&self) -> Result<Turn<'_>, Problem> {
-        let most = u32::try_from(self.longest).unwrap_or(u32::MAX);
+    /// Waits for room for a record of this length, and for a turn. One that is longer than there is room has all of it.
+    pub(crate) async fn turn(&self, length: usize) -> Result<Turn<'_>, Problem> {
+        let most = u32::try_from(length.min(self.all)).unwrap_or(u32::MAX);
         let both = async {
             let room = Arc::clone(&self.memory).acquire_many_owned(most).await.ok()?;
             Some(Turn { room, _turn: self.turns.acquire().await.ok()? })
@@ -100,22 +96,16 @@ impl Large {
             return Ok(());
         }
         let most = u32::try_from(length).map_err(|_| crowded())?;
-        let share = Arc::clone(&self.memory).try_acquire_many_owned(most).map_err(|_| crowded())?;
+        let share = Arc::clone(&self.along).try_acquire_many_owned(most).map_err(|_| crowded())?;
         found.record = held(std::mem::take(&mut found.record), share);
         Ok(())
     }
 }
 
 impl Turn<'_> {
-    /// Ends the turn; what was read keeps its share, and no more of the room.
-    pub(crate) fn hold(mut self, found: &mut Found) {
-        let record = std::mem::take(&mut found.record);
-        // One that is longer than any may be, since a limit was lowered, has all of the room.
-        let share = match self.room.split(record.len()) {
-            Some(share) => share,
-            None => self.room,
-        };
-        found.record = held(record, share);
+    /// Ends the turn; what was read keeps the room.
+    pub(crate) fn hold(self, found: &mut Found) {
+        found.record = held(std::mem::take(&mut found.record), self.room);
     }
 }
 

@@ -157,7 +157,7 @@ async fn tickets_and_requests_that_somebody_rewrote_end_once_and_hold_up_nobody(
     ticket[DEADLINE..DEADLINE + 8].fill(0xff);
     write(&fleet, TICKET, key_of("endless").as_bytes(), &ticket).await;
     let spoiled: Vec<&str> = requests.iter().filter(|it| !it.1).map(|it| it.0.as_str()).collect();
-    operators_look(&fleet, &spoiled[..20]).await;
+    operators_look(&fleet, &spoiled[..8]).await;
 
     let (mut worker, mut reclaimer) = (fleet.worker(), fleet.reclaimer());
     for (id, _) in &requests {
@@ -184,7 +184,7 @@ async fn tickets_and_requests_that_somebody_rewrote_end_once_and_hold_up_nobody(
     }
     println!("{} of {REQUESTS} rewritten: {ends:?}", spoiled.len());
     assert!(ends["unusable"] > 0 && ends["answered"] > 0, "{ends:?}");
-    operators_look(&fleet, &spoiled[..20]).await;
+    operators_look(&fleet, &spoiled[..8]).await;
     fleet.submit("after", "{}").await;
     assert_eq!(fleet.result("after").await.0, "answered");
 
@@ -222,7 +222,7 @@ async fn whatever_else_somebody_rewrote_is_told_as_a_fault_and_goes_on_once_it_i
         .into_iter()
         .chain(["hf1:queues", "hf1:workers"].map(str::to_owned))
     {
-        for (name, value) in fields(&fleet, &hash).await {
+        for (number, (name, value)) in fields(&fleet, &hash).await.into_iter().enumerate() {
             let own = (0..3).map(|_| rewritten(&value, &mut dice)).collect::<Vec<_>>();
             let more = (0..3).map(|_| odd[dice.random_range(0..odd.len())].to_vec());
             for bytes in own.into_iter().chain(more.collect::<Vec<_>>()) {
@@ -242,7 +242,9 @@ async fn whatever_else_somebody_rewrote_is_told_as_a_fault_and_goes_on_once_it_i
                     *told.entry(answer.status).or_default() += 1;
                 }
             }
-            operators_look(&fleet, &["kept"]).await;
+            if number == 0 {
+                operators_look(&fleet, &["kept"]).await;
+            }
             write(&fleet, &hash, &name, &value).await;
         }
     }

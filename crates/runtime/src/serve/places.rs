@@ -15,8 +15,11 @@ use tracing::warn;
 use super::activity::{Activity, Quiet};
 use crate::Seldom;
 
-/// How long nobody has to leave: time to send a head, or the next piece of a body.
-const SPARED: Duration = Duration::from_millis(250);
+/// How long nobody has to leave for saying nothing: time to send a head.
+const SPARED: Duration = Duration::from_millis(100);
+
+/// The same for one of whose body nothing comes: a network may lose a piece, and send it again.
+const BODY_SPARED: Duration = Duration::from_secs(1);
 
 /// Of so many, one leaves at a time: looking at all of them for each newcomer would cost more than it brings.
 const ONE_OF: usize = 64;
@@ -71,7 +74,7 @@ impl Places {
         let count = {
             let open = lock(&self.open);
             let waiting = open.1.values().filter_map(|it| Some((it.quiet()?, it.clone())));
-            quiet.extend(waiting.filter(|(quiet, _)| now - quiet.since >= SPARED));
+            quiet.extend(waiting.filter(|(quiet, _)| now - quiet.since >= spared(quiet)));
             open.1.len()
         };
         let leave = (count / ONE_OF).max(1);
@@ -92,6 +95,10 @@ impl Places {
             activity.leave();
         }
     }
+}
+
+fn spared(quiet: &Quiet) -> Duration {
+    if quiet.has_begun { BODY_SPARED } else { SPARED }
 }
 
 impl Drop for Place {
