@@ -7,6 +7,7 @@
 )]
 
 mod architecture;
+mod attacked;
 mod cli;
 mod collector;
 mod demo;

@@ -8,13 +8,13 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
-use axum::http::header::{CACHE_CONTROL, HOST};
+use axum::http::header::{CACHE_CONTROL, CONNECTION, HOST, TRANSFER_ENCODING};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use holdfast_core::metrics;
-use holdfast_runtime::serve::names_its_host;
+use holdfast_runtime::serve::{frames_its_body, names_its_host};
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::error;
 
@@ -99,7 +99,7 @@ async fn observe(State(app): State<Arc<App>>, request: Request, next: Next) -> R
     let (mut parts, body) = request.into_parts();
     let submitted_to = submitted_to(&mut parts, &app, &route).await;
     let mut response = match refused(&app, &parts) {
-        Some(problem) => not_handled(problem),
+        Some(problem) => closing(not_handled(problem)),
         None => next.run(Request::from_parts(parts, body)).await,
     };
     if let (Some(queue), Some(NotHandled(kind))) = (submitted_to, response.extensions().get()) {
@@ -126,7 +126,18 @@ fn refused(app: &App, request: &Parts) -> Option<Problem> {
             "Host must stand there once, and be a name or an address with or without a port";
         return Some(Problem::new(Kind::InvalidHeader, detail).with("header", HOST.as_str()));
     }
+    if !frames_its_body(&request.headers) {
+        let detail = "a body here is framed by its length or by chunks, and by nothing else";
+        let problem = Problem::new(Kind::InvalidHeader, detail);
+        return Some(problem.with("header", TRANSFER_ENCODING.as_str()));
+    }
     None
+}
+
+/// The last answer on its connection: whoever is turned away at the door has not been read to the end.
+fn closing(mut response: Response) -> Response {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// The queue of a submit, if it is declared: another name is the caller's, and becomes no label.

@@ -20,6 +20,7 @@ use crate::durable::Confirmer;
 use crate::ended::Ended;
 use crate::holders::Holders;
 use crate::item::Frame;
+use crate::large::Large;
 use crate::lookup::Looked;
 use crate::who::Who;
 
@@ -36,6 +37,8 @@ pub(crate) struct App {
     pub(crate) holders: Holders,
     /// A permit for each byte of the bodies that are in the process.
     pub(crate) memory: Arc<Semaphore>,
+    /// How large records come.
+    pub(crate) large: Large,
     /// A permit for each item of a batch that waits for its call, so that single submits always find room.
     pub(crate) batched: Arc<Semaphore>,
     /// The longest wait that is granted.

@@ -25,6 +25,7 @@ pub mod foreign;
 mod holders;
 mod id;
 mod item;
+mod large;
 mod list;
 mod lookup;
 mod openapi;

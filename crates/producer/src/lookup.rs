@@ -1,17 +1,18 @@
 //! Looks at what is kept, as many keys of a shard in one call as are asked for together.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use holdfast_core::Chain;
 use holdfast_core::keys::ShardKeys;
 use holdfast_core::model::Key;
-use holdfast_core::script::{Found, MAX_BYTES, MAX_ITEMS, Read};
+use holdfast_core::script::{Found, Length, MAX_BYTES, MAX_ITEMS, Read};
+use holdfast_core::{Chain, Redis};
 use tracing::warn;
 
 use crate::app::{App, Named, Store};
 use crate::batcher::{Inbox, Job, Unanswered};
 use crate::problem::Problem;
-use crate::store::{Lost, Unread, crowded, patiently};
+use crate::store::{Answered, Lost, Unread, crowded, patiently};
 
 /// A record comes along with a look if it has no more bytes than this: so many looks as travel together stay within a call.
 const ALONG: usize = MAX_BYTES / MAX_ITEMS;
@@ -79,27 +80,54 @@ impl App {
         Ok(found.filter(|found| is_of(found, named)))
     }
 
-    /// Looks at a request with its whole record, which may be large: so it travels alone.
+    /// Looks at a request with its whole record, which may be large: so it travels alone. A look at one holds up Redis for as
+    /// long as copying it takes, so its length is asked first.
     pub(crate) async fn look_whole(&self, named: &Named) -> Result<Option<Found>, Problem> {
-        let shard = named.shard();
-        let keys = [named.key];
-        let read = Read { shard: &shard.keys, keys: &keys, whole: usize::MAX, tick: false };
-        let call = || read.run(&self.store.redis);
-        match patiently(self.store.patience, call).await {
-            Ok(answered) => {
-                let found = answered.answer.into_iter().next().flatten();
-                Ok(found.filter(|found| is_of(found, named)))
-            }
-            Err(lost) => {
-                let queue = &named.queue.name;
-                match &lost.error {
-                    Some(error) => warn!(%queue, error = %Chain(error), "a record was not read"),
-                    None => warn!(%queue, "a record was not read in time"),
-                }
-                Err(lost.unread().problem())
+        let (usual, patience) = (&self.store.redis, self.store.patience);
+        let length = Length { shard: &named.shard().keys, key: named.key };
+        let length = answered(named, patiently(patience, || length.run(usual)).await)?;
+        if length <= MAX_BYTES {
+            let mut found = self.read(named, usual, (MAX_BYTES, patience)).await?;
+            let Some(first) = &mut found else { return Ok(None) };
+            // It may have ended in between.
+            if first.is_whole() || first.record.len() == length {
+                self.large.hold(first)?;
+                return Ok(found);
             }
         }
+        let turn = self.large.turn(length).await?;
+        let (large, patience) = (&self.large.redis, self.large.redis.command_timeout());
+        let mut found = self.read(named, large, (usize::MAX, patience)).await?;
+        if let Some(found) = &mut found {
+            turn.hold(found);
+        }
+        Ok(found)
     }
+
+    async fn read(
+        &self,
+        named: &Named,
+        redis: &Redis,
+        (whole, patience): (usize, Duration),
+    ) -> Result<Option<Found>, Problem> {
+        let keys = [named.key];
+        let read = Read { shard: &named.shard().keys, keys: &keys, whole, tick: false };
+        let call = || read.run(redis);
+        let found = answered(named, patiently(patience, call).await)?;
+        Ok(found.into_iter().next().flatten().filter(|found| is_of(found, named)))
+    }
+}
+
+/// What came of a call about one record.
+fn answered<T>(named: &Named, came: Result<Answered<T>, Lost>) -> Result<T, Problem> {
+    came.map(|answered| answered.answer).map_err(|lost| {
+        let queue = &named.queue.name;
+        match &lost.error {
+            Some(error) => warn!(%queue, error = %Chain(error), "a record was not read"),
+            None => warn!(%queue, "a record was not read in time"),
+        }
+        lost.unread().problem()
+    })
 }
 
 /// Whether what is kept under the key is the caller's: a key is a hash, so this is asked each time.

@@ -26,6 +26,7 @@ use crate::batcher::{self, Bounds};
 use crate::durable::Kept;
 use crate::ended::Ended;
 use crate::holders::Holders;
+use crate::large::Large;
 use crate::lookup::Lookup;
 use crate::store::MOMENT;
 use crate::who::Who;
@@ -173,12 +174,14 @@ pub(crate) fn assemble(
     });
     let queues = queues.collect::<Result<_, OpenError>>()?;
     let longest = config.queues.values().map(|queue| size(queue.body_limit)).max().unwrap_or(0);
+    let answers = config.queues.values().map(|queue| size(queue.answer_limit)).max().unwrap_or(0);
     let app = App {
         queues,
         store,
         ended: Ended::default(),
         holders: Holders::default(),
         memory: Arc::new(Semaphore::new(BODIES.max(longest))),
+        large: Large::open(&redis, answers)?,
         batched: Arc::new(Semaphore::new(BATCHED)),
         wait_max: config.wait_max,
         who,

@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use tracing::error;
 
 use crate::app::{App, Named};
+use crate::large::Pieces;
 use crate::openapi::{Answer, Operation, Parameter, Shape};
 use crate::path::OfRequest;
 use crate::problem::{Kind, Problem};
@@ -193,7 +194,7 @@ fn answer_of(record: Record) -> Response {
         // What is no header value was none of the gateway's either.
         (name, value.and_then(|value| HeaderValue::from_bytes(value).ok()))
     });
-    let mut response = Response::new(Body::from(record.answer.body));
+    let mut response = Response::new(Body::new(Pieces(record.answer.body)));
     let headers = response.headers_mut();
     for (name, value) in kept {
         if let Some(value) = value {

@@ -1,12 +1,14 @@
 //! HTTP for whoever listens: the API and the ops port.
 //!
 //! What no caller can do: hold a connection without getting on (`activity`, `stalled`), send a body
-//! for ever (`body`), open connections without end, or hold up the end of the process.
+//! for ever (`body`), keep others out with connections that say nothing (`places`), or hold up the end of the process.
 
 mod activity;
 mod body;
 mod connection;
+mod framing;
 mod host;
+mod places;
 mod stalled;
 mod tls;
 
@@ -15,12 +17,10 @@ mod tests;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -28,9 +28,12 @@ use tracing::{error, info, warn};
 
 use crate::settings::HttpLimits;
 
+use activity::Activity;
 pub use body::{BodyDeadline, BodyTimeout};
 use connection::Connections;
+pub use framing::frames_its_body;
 pub use host::names_its_host;
+use places::{Place, Places};
 pub use tls::Tls;
 
 /// A listener that can't be had.
@@ -89,16 +92,16 @@ pub async fn http(
     stop: CancellationToken,
 ) -> io::Result<()> {
     let Listening { listener, tls } = listening.into();
-    let slots = Arc::new(Semaphore::new(limits.max_connections));
+    let places = Places::new(limits.max_connections);
     let connections = Connections::new(app, limits, stop.clone());
     let mut open = JoinSet::new();
-    while let Some((socket, slot)) = next(&listener, &slots, &mut open, &stop).await {
+    while let Some((socket, activity, place)) = next(&listener, &places, &mut open, &stop).await {
         // Answers are small and wanted at once; a socket that refuses is gone already.
         if socket.set_nodelay(true).is_ok() {
-            let serving = connections.serve(socket, tls.clone());
+            let serving = connections.serve(socket, tls.clone(), activity);
             open.spawn(async move {
                 serving.await;
-                drop(slot);
+                drop(place);
             });
         }
     }
@@ -107,25 +110,17 @@ pub async fn http(
     Ok(())
 }
 
-/// The next connection and its slot; none: it is time to stop.
+/// How long is waited for a place until those who may leave are looked for again.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// The next connection and its place; none: it is time to stop.
 async fn next(
     listener: &TcpListener,
-    slots: &Arc<Semaphore>,
+    places: &Places,
     open: &mut JoinSet<()>,
     stop: &CancellationToken,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-    let mut told = false;
-    loop {
-        if slots.available_permits() == 0 && !told {
-            warn!(open = open.len(), "as many connections as there may be: the next ones wait");
-            told = true;
-        }
-        let slot = tokio::select! {
-            biased;
-            () = stop.cancelled() => return None,
-            Some(ended) = open.join_next() => { note_panic(ended); continue }
-            slot = Arc::clone(slots).acquire_owned() => slot.ok()?,
-        };
+) -> Option<(TcpStream, Activity, Place)> {
+    let socket = loop {
         let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => return None,
@@ -133,12 +128,28 @@ async fn next(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((socket, _)) => return Some((socket, slot)),
+            Ok((socket, _)) => break socket,
             Err(err) if is_of_one_connection(&err) => {}
             Err(err) => {
                 warn!(error = %err, "can't accept");
+                places.make_room();
                 sleep(OUT_OF_FILES).await;
             }
+        }
+    };
+    // From here on: who waited for a place has had no time to say anything.
+    loop {
+        let activity = Activity::new();
+        if let Some(place) = places.take(&activity) {
+            return Some((socket, activity, place));
+        }
+        places.make_room();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return None,
+            Some(ended) = open.join_next() => note_panic(ended),
+            () = places.wait() => {}
+            () = sleep(LOOK_AGAIN) => {}
         }
     }
 }

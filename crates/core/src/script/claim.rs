@@ -151,11 +151,25 @@ fn whole(parts: Vec<Part>) -> ClaimReply {
             Part::Head(next_due, more, now) => {
                 (claimed.next_due, claimed.more, claimed.now) = (next_due, more, now);
             }
-            Part::Lease(lease) => claimed.leases.push(lease),
+            Part::Lease(lease) => {
+                let left = lease.left.max(left_by_ticket(&lease, claimed.now));
+                claimed.leases.push(Lease { left, ..lease });
+            }
             Part::Ended(handle, outcome) => claimed.ended.push((handle, outcome)),
         }
     }
     ClaimReply::Claimed(claimed)
+}
+
+/// How long a lease's own ticket leaves it, where the script says that nothing is left. A deadline beyond what an integer
+/// of a reply can tell, which only somebody else can have written, would else look like one that has passed: called
+/// never, and ended never.
+fn left_by_ticket(lease: &Lease, now: u64) -> Duration {
+    let deadline = match &lease.ticket {
+        Ok(ticket) if lease.left.is_zero() => ticket.deadline,
+        _ => 0,
+    };
+    Duration::from_millis(deadline.saturating_sub(now))
 }
 
 fn read(word: &[u8], rest: &[Value]) -> Option<Part> {
@@ -175,5 +189,38 @@ fn read(word: &[u8], rest: &[Value]) -> Option<Part> {
         })),
         b"ended" => Some(Part::Ended(handle_at(rest, 0)?, outcome_at(rest, 1)?)),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Digest, Draft, Generation, Identity};
+
+    /// What Redis answers where Lua's number is more than an integer of a reply can tell.
+    const BEYOND: i64 = i64::MIN;
+    const NOW: u64 = 1_800_000_000_000;
+
+    fn left(deadline: u64, told: i64) -> Duration {
+        let identity = Identity { tenant: "t".try_into().unwrap(), id: "i".try_into().unwrap() };
+        let generation = Generation::from([3; 8]);
+        let digest = Digest([0; 32]);
+        let draft = Draft { generation, digest, deadline, not_before: 0, body_size: 0 };
+        let ticket = draft.pack(&identity, "");
+        let rest = [vec![b'h'; 32].as_slice().into(), Value::Bytes(ticket), told.into()]
+            .into_iter()
+            .chain([Value::Integer(1), Value::Integer(0)]);
+        let lease = read(b"lease", &rest.collect::<Vec<_>>()).unwrap();
+        let ClaimReply::Claimed(claimed) = whole(vec![Part::Head(None, false, NOW), lease]) else {
+            panic!("claimed")
+        };
+        claimed.leases[0].left
+    }
+
+    #[test]
+    fn a_deadline_beyond_all_numbers_has_not_passed() {
+        assert_eq!(left(NOW + 5, 5), Duration::from_millis(5));
+        assert_eq!(left(NOW - 5, -5), Duration::ZERO, "a repeat after the deadline");
+        assert!(left(u64::MAX, BEYOND) > Duration::from_secs(1 << 40), "never is not at once");
     }
 }

@@ -5,6 +5,7 @@ mod batch;
 mod batch_stream;
 mod conversation;
 mod durability;
+mod framing;
 mod ids;
 mod list;
 mod operate;

@@ -200,6 +200,89 @@ async fn another_tenants_request_is_a_missing_one_on_every_route() {
     );
 }
 
+/// A caller is who the key says, whatever else the call says.
+#[tokio::test]
+async fn nobody_is_another_tenant_by_saying_so() {
+    let redis = RedisServer::start().await;
+    let (ours, theirs) = (Key::random(), Key::random());
+    let all = "submit,read,cancel";
+    let keyed =
+        Keyed::start(&redis, &(line("ours", all, &ours) + &line("theirs", all, &theirs))).await;
+    assert_eq!(keyed.submit(&theirs, "a", "1").await.status, 202);
+    let base = &keyed.producer.base;
+    let bearer = format!("Bearer {}", ours.expose());
+    let other = format!("Bearer {}", theirs.expose());
+    for (name, value) in [
+        ("x-tenant", "theirs"),
+        ("holdfast-tenant", "theirs"),
+        ("x-forwarded-user", "theirs"),
+        ("x-original-authorization", &other),
+        ("proxy-authorization", &other),
+        ("x-api-key", theirs.expose()),
+        ("cookie", &format!("authorization={}", theirs.expose())),
+        ("host", "theirs"),
+    ] {
+        let headers = [("authorization", bearer.as_str()), (name, value)];
+        let url = format!("{base}{REQUESTS}/a");
+        let told = keyed.producer.http.request("GET", &url, &headers, "").await;
+        assert_eq!((told.status, problem(&told).as_str()), (404, "unknown-request"), "{name}");
+        let alone = keyed.producer.http.request("GET", &url, &[(name, value)], "").await;
+        assert_eq!(alone.status, 401, "{name} is no key");
+    }
+    for path in [
+        format!("{REQUESTS}/a?tenant=theirs"),
+        format!("{REQUESTS}/a?authorization={}", theirs.expose()),
+        format!("{REQUESTS}?tenant=theirs"),
+        format!("{REQUESTS}/a/result?key={}", theirs.expose()),
+    ] {
+        let told = keyed.call(&ours, "GET", &path, "").await;
+        assert_eq!((told.status, problem(&told).as_str()), (400, "invalid-query"), "{path}");
+        assert!(!told.text().contains(theirs.expose()));
+    }
+    let item = r#"{"id":"b","tenant":"theirs","timeout":"1h","payload":1}"#;
+    let told = keyed.call(&ours, "POST", REQUESTS, item).await;
+    assert_eq!((told.status, problem(&told).as_str()), (400, "invalid-item"));
+    // Two keys are none, in whichever order.
+    for pair in [[&bearer, &other], [&other, &bearer], [&bearer, &bearer]] {
+        let headers = pair.map(|value| ("authorization", value.as_str()));
+        let url = format!("{base}{REQUESTS}/a");
+        assert_eq!(keyed.producer.http.request("GET", &url, &headers, "").await.status, 401);
+    }
+}
+
+/// The same `Idempotency-Key` is another name in each tenant, and the same one in one, whichever of its keys speaks.
+#[tokio::test]
+async fn a_replayed_idempotency_key_is_its_tenants_own() {
+    let redis = RedisServer::start().await;
+    let [ours, second, theirs] = [(); 3].map(|()| Key::random());
+    let lines = [("ours", &ours), ("ours", &second), ("theirs", &theirs)];
+    let lines = lines.map(|(tenant, key)| line(tenant, "submit,read", key)).concat();
+    let keyed = Keyed::start(&redis, &lines).await;
+    let submit = async |key: &Key, body: &str| {
+        let bearer = format!("Bearer {}", key.expose());
+        let headers = [
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+            ("idempotency-key", "replayed"),
+        ];
+        let url = format!("{}{REQUESTS}", keyed.producer.base);
+        let told = keyed.producer.http.request("POST", &url, &headers, body.to_owned()).await;
+        let replayed = told.header("idempotent-replayed").is_some();
+        (told.status, replayed, json(&told)["generation"].clone())
+    };
+    let (one, two) = (r#"{"timeout":"1h","payload":1}"#, r#"{"timeout":"1h","payload":2}"#);
+    let first = submit(&ours, one).await;
+    assert_eq!((first.0, first.1), (202, false));
+    for _ in 0..3 {
+        assert_eq!(submit(&second, one).await, (200, true, first.2.clone()));
+    }
+    assert_eq!(submit(&second, two).await.0, 422, "other bytes under it");
+    let others = submit(&theirs, two).await;
+    assert_eq!((others.0, others.1), (202, false), "another tenant's is its own");
+    assert_ne!(others.2, first.2);
+    assert_eq!(submit(&ours, one).await, (200, true, first.2));
+}
+
 #[tokio::test]
 async fn keys_are_rotated_without_a_restart() {
     let redis = RedisServer::start().await;

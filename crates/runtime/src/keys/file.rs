@@ -153,6 +153,26 @@ mod tests {
         assert!(many.ends_with("and 5 more lines"), "{many}");
     }
 
+    /// Where the time told the place, a caller could learn how many keys there are, and whether one was ever known.
+    #[test]
+    fn a_look_takes_as_long_wherever_the_key_stands_and_where_it_does_not() {
+        let keys: Vec<Key> = (0..2_000).map(|_| Key::random()).collect();
+        let text: String = keys.iter().map(|key| line("acme", key)).collect();
+        let file = KeyFile::read(text.as_bytes()).unwrap();
+        // The fastest of many: what else the machine does only makes it slower.
+        let time = |key: &Key, found: bool| {
+            let look = || {
+                let since = std::time::Instant::now();
+                assert_eq!(file.find(std::hint::black_box(key)).is_some(), found);
+                since.elapsed()
+            };
+            (0..50).map(|_| look()).min().unwrap().as_nanos()
+        };
+        let times = [time(&keys[0], true), time(&keys[1_999], true), time(&Key::random(), false)];
+        let (least, most) = (times.iter().min().unwrap(), times.iter().max().unwrap());
+        assert!(*most < 2 * least, "{times:?} ns: first, last, unknown");
+    }
+
     #[test]
     fn a_file_without_keys_says_so() {
         assert!(KeyFile::read(b"# nobody\n").unwrap().lines().is_empty());

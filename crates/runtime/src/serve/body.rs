@@ -12,7 +12,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::activity::Running;
+use super::activity::{Activity, Running};
 use crate::BoxError;
 
 /// The body of a request did not end in time.
@@ -62,13 +62,29 @@ impl BodyDeadline {
 pub(super) struct TimedBody {
     inner: Incoming,
     deadline: BodyDeadline,
+    /// Told while it is waited for.
+    activity: Activity,
+    starved: bool,
     /// Made when the body is first waited for: most have come with their head.
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
 impl TimedBody {
-    pub(super) fn new(inner: Incoming, deadline: BodyDeadline) -> Self {
-        Self { inner, deadline, alarm: None }
+    pub(super) fn new(inner: Incoming, deadline: BodyDeadline, activity: Activity) -> Self {
+        Self { inner, deadline, activity, starved: false, alarm: None }
+    }
+
+    fn starve(&mut self, starved: bool) {
+        if starved != self.starved {
+            self.starved = starved;
+            self.activity.starve(starved);
+        }
+    }
+}
+
+impl Drop for TimedBody {
+    fn drop(&mut self) {
+        self.starve(false);
     }
 }
 
@@ -82,8 +98,10 @@ impl HttpBody for TimedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = self.get_mut();
         if let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(cx) {
+            this.starve(false);
             return Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)));
         }
+        this.starve(true);
         let by = this.deadline.by();
         let alarm = this.alarm.get_or_insert_with(|| Box::pin(sleep_until(by)));
         if alarm.deadline() != by {

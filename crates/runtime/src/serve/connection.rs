@@ -59,14 +59,15 @@ impl Connections {
         &self,
         socket: TcpStream,
         tls: Option<Tls>,
+        activity: Activity,
     ) -> impl Future<Output = ()> + Send + 'static {
         let (this, idle_timeout) = (self.clone(), self.limits.idle_timeout);
         async move {
-            let activity = Activity::new();
             let socket = Stalled::new(socket, activity.clone(), idle_timeout);
             let Some(tls) = tls else { return this.converse(socket, activity).await };
             let agreed = tokio::select! {
                 agreed = tls.accept(socket, idle_timeout) => agreed,
+                () = activity.idle(idle_timeout) => return,
                 () = this.stop.cancelled() => return,
             };
             match agreed {
@@ -106,7 +107,8 @@ async fn answer(
 ) -> Result<Response<RunningBody>, Infallible> {
     let running = activity.begin();
     let deadline = BodyDeadline::new(body_timeout);
-    let mut request = request.map(|body| Body::new(TimedBody::new(body, deadline.clone())));
+    let mut request =
+        request.map(|body| Body::new(TimedBody::new(body, deadline.clone(), activity.clone())));
     request.extensions_mut().insert(deadline);
     let response = app.oneshot(request).await?;
     Ok(response.map(|inner| RunningBody { inner, _running: running }))

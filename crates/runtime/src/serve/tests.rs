@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -17,6 +18,7 @@ use tokio_util::sync::DropGuard;
 
 use super::*;
 
+mod places;
 mod tls;
 
 /// Long enough for anything that is to happen.
@@ -265,23 +267,6 @@ async fn a_head_that_is_too_long_or_has_too_many_lines_is_refused() {
         let told = rest(&mut served.sent(&head).await).await;
         assert!(told.starts_with("HTTP/1.1 431"), "{told}");
     }
-}
-
-#[tokio::test]
-async fn no_more_connections_are_open_than_may_be_and_the_next_ones_wait() {
-    let limits = HttpLimits { max_connections: 2, idle_timeout: PATIENCE, ..LIMITS };
-    let served = Served::start(limits, PATIENCE).await;
-    let mut first = served.sent(HELD).await;
-    served.begun.notified().await;
-    let mut second = served.sent(QUICK).await;
-    wait_for(&mut second, "quick").await;
-    let mut third = served.sent(QUICK).await;
-    let early = timeout(IDLE, third.read(&mut [0])).await;
-    assert!(early.is_err(), "the third is served beside two others");
-    drop(second);
-    wait_for(&mut third, "quick").await;
-    served.release.notify_one();
-    wait_for(&mut first, "held").await;
 }
 
 #[tokio::test]
