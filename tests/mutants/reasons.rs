@@ -15,6 +15,8 @@ const NO_ROWS: &str = "found out by tests/scripts/invariants/arguments.rs::a_cal
 const FEWER: &str = "found out by tests/scripts/costs.rs::a_batch_costs_the_commands_and_bytes_that_are_written_here: it only saves commands";
 /// What only a member shows that is no handle.
 const STRANGE: &str = "found out by tests/scripts/invariants/order.rs::a_member_that_is_no_handle_leaves_where_it_waits_and_holds_up_none: no walk puts one there";
+/// What only a member shows that is no lease.
+const STRANGE_LEASE: &str = "found out by tests/scripts/invariants/order.rs::a_member_that_is_no_lease_leaves_when_it_lapses_and_holds_up_none: no walk puts one there";
 /// A read that tells nothing new.
 const SAVES: &str = "it only saves reads that find nothing, or what is known already";
 
@@ -146,6 +148,8 @@ pub(crate) const REASONS: &[(&str, &str, &str)] = &[
         BOTH,
     ),
     ("promote.lua", "write dropped: redis.call('ZCARD', keys.suspects)", TYPES),
+    ("reclaim.lua", "check removed: #member ~= 65", STRANGE_LEASE),
+    ("reclaim.lua", "write dropped: put(owners, member)", STRANGE_LEASE),
     (
         "reclaim.lua",
         "check removed: #members > 0 in #members > 0 and tonumber((redis.call('HGET', keys.meta, 'max_lapses')))",

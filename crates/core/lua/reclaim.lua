@@ -78,15 +78,18 @@ for at, member in ipairs(members) do
   local handle = handles[at]
   local key = handle:sub(17)
   local ticket = found[key]
-  if named and (seen[member] or not redis.call('ZSCORE', keys.leased, member)) then
-    answers[at] = {'lost', handle}
+  if #member ~= 65 then
+    -- No lease of ours, and nothing to give back: it only leaves.
+    put(owners, member)
+  elseif named and (seen[member] or not redis.call('ZSCORE', keys.leased, member)) then
+    answers[#answers + 1] = {'lost', handle}
   elseif readable(ticket) and handle_in(ticket, key) ~= handle then
     put(owners, member)
-    answers[at] = {'dropped', handle}
+    answers[#answers + 1] = {'dropped', handle}
   elseif not readable(ticket) or redis.call('HEXISTS', keys.request, key) == 0 then
     put(owners, member)
     finish(batch, handle, readable(ticket) and ticket or mend(keys, handle), UNUSABLE, 0, NO_ANSWER)
-    answers[at] = {'ended', handle, UNUSABLE, 'none'}
+    answers[#answers + 1] = {'ended', handle, UNUSABLE, 'none'}
   else
     put(owners, member)
     local lapses, forgiven = struct.unpack('>I2I2', ticket, 83)
@@ -112,11 +115,11 @@ for at, member in ipairs(members) do
     end
     if outcome then
       finish(batch, handle, ticket, outcome, 0, NO_ANSWER)
-      answers[at] = {'ended', handle, outcome, charge}
+      answers[#answers + 1] = {'ended', handle, outcome, charge}
     else
       put(tickets, key, ticket)
       put(suspected(ticket) and suspects or pending, digits(deadline_in(ticket)), handle)
-      answers[at] = {'returned', handle, charge}
+      answers[#answers + 1] = {'returned', handle, charge}
     end
   end
   seen[member] = true

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_core::{
     model::{Handle, Session},
-    script::{Claim, SettleReply},
+    script::{Charge, Claim, ReclaimReply, SettleReply},
 };
 
 use crate::fixture::{FAR, Item, Shard, ack, bury, fence, handles, release, retry};
@@ -180,4 +180,18 @@ async fn a_member_that_is_no_handle_leaves_where_it_waits_and_holds_up_none() {
     }
     assert_eq!(shard.expire().await, []);
     assert!(shard.dump().await == fine, "they left, and nothing else did");
+}
+
+#[tokio::test]
+async fn a_member_that_is_no_lease_leaves_when_it_lapses_and_holds_up_none() {
+    let shard = Shard::start().await;
+    let (_, a) = shard.running(&Item::new("a")).await;
+    shard.lapse(&[a]).await;
+    for member in [&b"odd"[..], &[b'0'; 70]] {
+        shard.tell(&[&"ZADD", &shard.keys.leased, &"1", &member]).await;
+    }
+    assert_eq!(shard.reclaim().await, [ReclaimReply::Returned(a, Charge::Lapse)]);
+    assert_eq!(shard.leases().await, []);
+    assert_eq!(drained(&shard).await, [a]);
+    shard.assert_whole().await;
 }
