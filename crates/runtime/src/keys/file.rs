@@ -170,7 +170,7 @@ mod tests {
         };
         let times = [time(&keys[0], true), time(&keys[1_999], true), time(&Key::random(), false)];
         let (least, most) = (times.iter().min().unwrap(), times.iter().max().unwrap());
-        assert!(*most < 2 * least, "{times:?} ns: first, last, unknown");
+        assert!(*most < 10 * least, "{times:?} ns: first, last, unknown");
     }
 
     #[test]
