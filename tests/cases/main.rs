@@ -10,6 +10,7 @@
 )]
 
 mod aftermath;
+mod attacked;
 #[allow(dead_code, reason = "shared with other tests, which use the rest of it")]
 #[path = "../it/fleet.rs"]
 mod fleet;
