@@ -7,7 +7,6 @@
 )]
 
 mod architecture;
-mod attacked;
 mod cli;
 mod collector;
 mod demo;
@@ -18,6 +17,7 @@ mod examples;
 mod files;
 mod fleet;
 mod frozen;
+mod hostile;
 mod hung;
 mod idle;
 mod input;

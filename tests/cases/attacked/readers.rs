@@ -8,8 +8,9 @@ use holdfast_testkit::stand_in::Rule;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::{asked_meanwhile, mebibytes, resident};
+use super::{asked_meanwhile, assert_at_once, mebibytes, resident};
 use crate::fleet::{Fleet, Setup};
+use crate::pace::alone;
 
 /// How many ask, and for how much.
 const READERS: usize = 200;
@@ -18,11 +19,9 @@ const ANSWER: usize = 20 << 20;
 /// What answers may take in the process, and what is being read at any time, twice.
 const ROOM: u64 = (256 << 20) + 4 * ANSWER as u64;
 
-/// Within this, whoever else asks is answered.
-const AT_ONCE: Duration = Duration::from_secs(1);
-
 #[tokio::test(flavor = "multi_thread")]
 async fn large_answers_that_nobody_reads_hold_up_nobody_and_find_an_end() {
+    let _alone = alone().await;
     let fleet = Fleet::without_producer(Setup::default(), RedisServer::start().await).await;
     let large = Rule::on_body("large").body(Bytes::from(vec![b'x'; ANSWER]));
     fleet.gateway.script(vec![large]).expect("a rule");
@@ -60,7 +59,7 @@ async fn large_answers_that_nobody_reads_hold_up_nobody_and_find_an_end() {
         mebibytes(before),
         mebibytes(most),
     );
-    assert!(*slowest < AT_ONCE, "{slowest:?}");
+    assert_at_once(&took);
     assert!(most < before + ROOM, "{} MiB more", mebibytes(most - before));
     drop(readers);
     assert_eq!(fleet.result("large").await.1.body.len(), ANSWER, "there is room again");

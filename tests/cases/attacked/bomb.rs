@@ -7,6 +7,7 @@ use holdfast_testkit::stand_in::Rule;
 
 use super::{mebibytes, resident};
 use crate::fleet::{Fleet, SOON, Setup};
+use crate::pace::alone;
 
 /// How many bombs come at once, and of how many parts each is made.
 const BOMBS: usize = 8;
@@ -27,6 +28,7 @@ fn part() -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_unpack_without_end_cost_no_more_than_they_are_long() {
+    let _alone = alone().await;
     let fleet = Fleet::with(Setup::default(), RedisServer::start().await).await;
     let bomb = Rule::on_body("bomb").header("content-encoding", "gzip").body(part().repeat(PARTS));
     fleet.gateway.script(vec![bomb]).expect("a rule");
