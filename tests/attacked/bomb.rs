@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 use holdfast_testkit::RedisServer;
 use holdfast_testkit::stand_in::Rule;
 
-use super::{mebibytes, resident};
+use super::{alone, mebibytes, resident};
 use crate::fleet::{Fleet, SOON, Setup};
-use crate::pace::alone;
 
 /// How many bombs come at once, and of how many parts each is made.
 const BOMBS: usize = 8;

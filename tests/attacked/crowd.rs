@@ -10,9 +10,8 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::interval;
 
-use super::{asked_meanwhile, assert_at_once, mebibytes, resident};
+use super::{alone, asked_meanwhile, assert_at_once, mebibytes, resident};
 use crate::fleet::{Fleet, Setup};
-use crate::pace::alone;
 
 /// As many as come where the system lets the test have as many files.
 const CROWD: usize = 10_000;

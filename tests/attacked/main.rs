@@ -1,12 +1,31 @@
 //! What strangers do to a Holdfast that runs, by their number and by what they send or do not read. Memory stays bounded, and
-//! others are served meanwhile. Each has the machine for itself, since it measures.
+//! others are served meanwhile. Each has the machine for itself, since it measures: so they are a program of their own.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what is wrong by panicking"
+)]
 
 mod bomb;
 mod crowd;
+#[allow(dead_code, reason = "shared with other tests, which use the rest of it")]
+#[path = "../it/fleet.rs"]
+mod fleet;
 mod readers;
 
 use std::fs;
 use std::time::{Duration, Instant};
+
+use tokio::sync::{Mutex, MutexGuard};
+
+/// Held by each.
+static MACHINE: Mutex<()> = Mutex::const_new(());
+
+/// Runs while no other does.
+async fn alone() -> MutexGuard<'static, ()> {
+    MACHINE.lock().await
+}
 
 /// The memory that a process holds now, in bytes.
 fn resident(pid: u32) -> u64 {

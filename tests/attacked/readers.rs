@@ -8,9 +8,8 @@ use holdfast_testkit::stand_in::Rule;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::{asked_meanwhile, assert_at_once, mebibytes, resident};
+use super::{alone, asked_meanwhile, assert_at_once, mebibytes, resident};
 use crate::fleet::{Fleet, Setup};
-use crate::pace::alone;
 
 /// How many ask, and for how much.
 const READERS: usize = 200;
