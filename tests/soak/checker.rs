@@ -1,11 +1,12 @@
 //! Judges every request by what its client and the gateway wrote down. Shares no code with the services.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use holdfast_testkit::stand_in::{Arrival, How};
 
 use crate::faults::{Fault, Kind};
-use crate::ledger::{Forgotten, Ledger, Record, Story, Told};
+use crate::ledger::{At, Forgotten, Ledger, Record, Story, Told};
 
 /// What came of a leg.
 #[derive(Debug, Default)]
@@ -112,9 +113,13 @@ impl Case<'_> {
             }
             verdict.lost += 1;
             let told = &story.told;
+            let meanwhile: Vec<_> = self.meanwhile(story.sent).collect();
             verdict.violations.push(format!(
-                "{id} ({generation}) is lost: told {told:?}, missed {}",
-                story.missed
+                "{id} ({generation}) is lost: sent {:?}, told {told:?}, missed {}, read {:?}, {} arrivals; {meanwhile:?}",
+                story.sent,
+                story.missed,
+                story.read.iter().map(|(at, it)| (at, &it.generation, self::told(it))).collect::<Vec<_>>(),
+                self.arrivals.len(),
             ));
             return;
         };
@@ -136,6 +141,14 @@ impl Case<'_> {
         }
     }
 
+    /// What went wrong around a moment.
+    fn meanwhile(&self, at: At) -> impl Iterator<Item = (Kind, At, At)> {
+        let near = Duration::from_secs(5);
+        let faults =
+            self.faults.iter().filter(move |it| it.from < at + near && at < it.till + near);
+        faults.map(|it| (it.kind, it.from, it.till))
+    }
+
     /// Whether its client was told only after Redis had forgotten what it may have acknowledged before.
     fn is_told_late(&self, generation: &str) -> bool {
         let is_it = |told: &Told| matches!(told, Told::Kept(kept) if kept == generation);
@@ -145,7 +158,7 @@ impl Case<'_> {
     }
 
     /// Whether the record is an answer that the gateway gave, or an end that the ledger explains.
-    fn explains(&self, at: std::time::Duration, record: &Record) -> Result<(), String> {
+    fn explains(&self, at: At, record: &Record) -> Result<(), String> {
         let Self { story, arrivals, faults, .. } = self;
         let is_explained = match record.outcome.as_str() {
             "answered" => arrivals.iter().filter_map(|it| it.end.as_ref()).any(|end| {
