@@ -1,57 +1,37 @@
 //! Another version of the roles, built from its commit, that runs beside this one.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The programs of one version.
-#[derive(Clone, Debug)]
-pub(crate) struct Programs {
-    pub(crate) producer: PathBuf,
-    pub(crate) worker: PathBuf,
-    pub(crate) reclaimer: PathBuf,
-}
+use crate::programs::Programs;
 
-impl Programs {
-    /// This one.
-    pub(crate) fn own() -> Self {
-        Self {
-            producer: env!("CARGO_BIN_EXE_it-producer").into(),
-            worker: env!("CARGO_BIN_EXE_it-worker").into(),
-            reclaimer: env!("CARGO_BIN_EXE_it-reclaimer").into(),
-        }
+/// The programs of the commit which `tests/upgrade-from` names: who runs it must be able to change to this one, and back.
+pub(crate) fn upgraded_from() -> Programs {
+    let commit = include_str!("../upgrade-from").trim();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("upgrade-from").join(commit);
+    let (source, target) = (folder.join("source"), folder.join("target"));
+    if !source.join("Cargo.toml").exists() {
+        unpack(root, commit, &source);
     }
-
-    /// That of the commit which `tests/upgrade-from` names: who runs it must be able to change to this one, and back.
-    pub(crate) fn upgraded_from() -> Self {
-        let commit = include_str!("../upgrade-from").trim();
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("upgrade-from").join(commit);
-        let (source, target) = (folder.join("source"), folder.join("target"));
-        if !source.join("Cargo.toml").exists() {
-            unpack(root, commit, &source);
-        }
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
-        build
-            .current_dir(&source)
-            .args(["build", "--quiet", "--locked", "--target-dir"])
-            .arg(&target);
-        for role in ["producer", "worker", "reclaimer"] {
-            build.args(["--package", &format!("holdfast-{role}")]);
-        }
-        let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
-        if profile == "release" {
-            build.arg("--release");
-        }
-        let built = build.status().expect("cargo");
-        assert!(built.success(), "the version of {commit} can't be built");
-        let program = |role: &str| target.join(profile).join(format!("holdfast-{role}"));
-        Self {
-            producer: program("producer"),
-            worker: program("worker"),
-            reclaimer: program("reclaimer"),
-        }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.current_dir(&source).args(["build", "--quiet", "--locked", "--target-dir"]).arg(&target);
+    for role in ["producer", "worker", "reclaimer"] {
+        build.args(["--package", &format!("holdfast-{role}")]);
+    }
+    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+    if profile == "release" {
+        build.arg("--release");
+    }
+    let built = build.status().expect("cargo");
+    assert!(built.success(), "the version of {commit} can't be built");
+    let program = |role: &str| target.join(profile).join(format!("holdfast-{role}"));
+    Programs {
+        producer: program("producer"),
+        worker: program("worker"),
+        reclaimer: program("reclaimer"),
     }
 }
 

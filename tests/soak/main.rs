@@ -21,6 +21,9 @@ mod clients;
 mod dice;
 mod faults;
 mod ledger;
+#[allow(dead_code, reason = "the test of upgrades builds one to come as well")]
+#[path = "../upgrade/programs.rs"]
+mod programs;
 mod skew;
 mod stage;
 mod told;
@@ -35,9 +38,9 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use beside::Programs;
 use clients::Clients;
 use faults::{Fault, Lane};
+use programs::Programs;
 use stage::{Role, Stage};
 use told::{Leg, Run};
 
@@ -93,9 +96,9 @@ async fn main() -> ExitCode {
     let cli = Cli::parse_from(arguments);
     let seed = cli.seed.unwrap_or_else(|| rand::random::<u32>().into());
     eprintln!("seed {seed}");
-    let mut versions = vec![Programs::own()];
+    let mut versions = vec![Programs::older()];
     if cli.upgrade {
-        versions.push(Programs::upgraded_from());
+        versions.push(beside::upgraded_from());
     }
     let mut legs = Vec::new();
     for (name, appendfsync) in

@@ -13,8 +13,8 @@ use holdfast_testkit::{
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 
-use crate::beside::Programs;
 use crate::ledger::Ledger;
+use crate::programs::Programs;
 use crate::skew::Skew;
 
 /// How long a role may take to be ready, also while Redis is away for a while.
