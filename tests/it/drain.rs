@@ -54,6 +54,24 @@ async fn a_terminated_worker_settles_what_ends_in_time() {
     assert_eq!(fleet.gateway.counts().arrived, 10, "each was sent once");
 }
 
+/// It tries to hand back for as long as its grace allows: Redis may come back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_redis_is_away_stops_in_time() {
+    let worker = "drain = \"500ms\"".to_owned();
+    let fleet = Fleet::with(Setup { worker, ..Setup::default() }, RedisServer::start().await).await;
+    fleet.gateway.hold(true);
+    let mut leaving = fleet.worker();
+    fleet.submit("r", "{\"content\":\"x\"}").await;
+    fleet.gateway.wait_for_arrivals(1, SOON).await.expect("in flight");
+    fleet.redis.kill().await;
+
+    let asked = Instant::now();
+    leaving.process.signal(Signal::SIGTERM);
+    let status = leaving.process.wait(Duration::from_secs(60)).await;
+    assert!(status.success(), "{status}: {}", leaving.process.output());
+    assert!(asked.elapsed() < Duration::from_secs(30), "{:?}", asked.elapsed());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_whose_terminal_is_gone_drains_as_on_sigterm() {
     let fleet = Fleet::start().await;

@@ -6,7 +6,9 @@
     reason = "a test says what is wrong by panicking"
 )]
 
+mod api_description;
 mod architecture;
+mod at_rest;
 mod cli;
 mod collector;
 mod demo;
@@ -19,13 +21,11 @@ mod fleet;
 mod frozen;
 mod hostile;
 mod hung;
-mod idle;
 mod input;
 mod keys;
 mod killed;
 mod lost_replies;
 mod metrics;
-mod openapi;
 mod operations;
 mod operators;
 mod reclaimers;

@@ -58,6 +58,7 @@ pub(crate) fn judge(ledger: &Ledger, arrivals: &[Arrival], faults: &[Fault]) -> 
     let forgotten = ledger.forgotten();
     verdict.forgotten = forgotten.requests.len() as u64;
     verdict.ends_forgotten = forgotten.ends.len() as u64;
+    verdict.violations.extend(ledger.crossed());
     let stories = ledger.stories();
     for (id, story) in &stories {
         let arrivals = by_id.remove(id).unwrap_or_default();

@@ -161,7 +161,9 @@ impl Clients {
                     (Told::Kept(record.generation.clone()), Some(record))
                 }
                 None => {
-                    let told = told(u64::from(answer.status), &answer.body);
+                    let body = parsed(&answer.body);
+                    self.ledger.look(&item.id, body["id"].as_str());
+                    let told = told(u64::from(answer.status), &body);
                     count(call, &told, wait);
                     (told, None)
                 }
@@ -186,10 +188,11 @@ impl Clients {
         let mut outcomes: Vec<Told> = match &answer {
             Ok(answer) if answer.status == 207 => {
                 call.answered(Duration::ZERO);
-                answer.text().lines().map(told_in_line).collect()
+                let lines = answer.text().lines().map(|line| parsed(line.as_bytes()));
+                lines.zip(items).map(|(line, item)| self.told_in_line(item, &line)).collect()
             }
             Ok(answer) => {
-                let told = told(u64::from(answer.status), &answer.body);
+                let told = told(u64::from(answer.status), &parsed(&answer.body));
                 count(call, &told, 0);
                 vec![told; items.len()]
             }
@@ -202,6 +205,16 @@ impl Clients {
         for (item, told) in items.iter().zip(outcomes) {
             let now = self.ledger.now();
             self.ledger.write(&item.id, |story| story.told.push((now, told)));
+        }
+    }
+
+    /// What a line of a batch's answer tells. Lines come in the order of the items: they are read so, as a simple client does.
+    fn told_in_line(&self, item: &Item, line: &Value) -> Told {
+        self.ledger.look(&item.id, line["id"].as_str());
+        match (line["status"].as_u64(), &line["problem"]) {
+            (Some(status), Value::Null) => told(status, line),
+            (Some(status), problem) => told(status, problem),
+            (None, _) => Told::Unknown("a line without a status".to_owned()),
         }
     }
 
@@ -313,19 +326,13 @@ fn record(answer: &Answer) -> Record {
     }
 }
 
-/// What a line of a batch's answer tells.
-fn told_in_line(line: &str) -> Told {
-    let parsed: Value = serde_json::from_str(line).unwrap_or_default();
-    match (parsed["status"].as_u64(), &parsed["problem"]) {
-        (Some(status), Value::Null) => told(status, line.as_bytes()),
-        (Some(status), problem) => told(status, problem.to_string().as_bytes()),
-        (None, _) => Told::Unknown("a line without a status".to_owned()),
-    }
+/// A body as JSON; nothing where it is none.
+fn parsed(body: &[u8]) -> Value {
+    serde_json::from_slice(body).unwrap_or_default()
 }
 
 /// What an answer tells of a submit.
-fn told(status: u64, body: &[u8]) -> Told {
-    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+fn told(status: u64, body: &Value) -> Told {
     let problem = body["type"].as_str().unwrap_or("none").trim_start_matches("/problems/");
     match (status, body["generation"].as_str()) {
         (200 | 202, Some(generation)) => Told::Kept(generation.to_owned()),

@@ -74,6 +74,8 @@ pub(crate) struct Ledger {
     opened: Instant,
     stories: Mutex<BTreeMap<String, Story>>,
     forgotten: Mutex<Forgotten>,
+    /// Answers that tell of something else than what was asked.
+    crossed: Mutex<Vec<String>>,
     calls: Calls,
 }
 
@@ -115,6 +117,7 @@ impl Ledger {
             opened: Instant::now(),
             stories: Mutex::default(),
             forgotten: Mutex::default(),
+            crossed: Mutex::default(),
             calls: Calls::default(),
         }
     }
@@ -156,6 +159,18 @@ impl Ledger {
 
     pub(crate) fn forgotten(&self) -> Forgotten {
         lock(&self.forgotten).clone()
+    }
+
+    /// An answer says whose it is: notes one that was given to another.
+    pub(crate) fn look(&self, asked: &str, named: Option<&str>) {
+        if let Some(named) = named.filter(|named| *named != asked) {
+            let at = self.now();
+            lock(&self.crossed).push(format!("{asked} was told what became of {named}, at {at:?}"));
+        }
+    }
+
+    pub(crate) fn crossed(&self) -> Vec<String> {
+        lock(&self.crossed).clone()
     }
 
     /// A client begins a call.

@@ -176,13 +176,15 @@ impl Progress {
         self.coming.push_back(Box::pin(ready((refused, 0))));
     }
 
-    /// Nothing more is read, and the caller is told so in the place of the next item, if it was told anything.
+    /// Nothing more is read, and the caller is told so in the place of the next item, if it was told anything. That is the item
+    /// that waits for a place, if one does: it is not sent, and no line may stand behind the last.
     fn end(&mut self, problem: Problem) -> Result<(), Problem> {
         self.is_over = true;
         if self.count == 0 {
             return Err(problem);
         }
-        let which = Which { index: self.count, line: None, id: None, same_id_as: None };
+        let index = self.next.take().map_or(self.count, |(which, _)| which.index);
+        let which = Which { index, line: None, id: None, same_id_as: None };
         let end = Outcome { which, told: Err(problem), unread: true };
         self.coming.push_back(Box::pin(ready((end, 0))));
         Ok(())
@@ -199,3 +201,6 @@ fn stopping() -> Problem {
         "this process is stopping; neither this item nor those behind it were stored",
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -80,16 +80,3 @@ async fn what_a_late_claim_brings_is_handed_back_undispatched() {
     );
     assert_eq!(stage.gateway.counts().arrived, 0);
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_whose_redis_is_away_stops_in_time() {
-    let stage = Stage::set().await;
-    stage.gateway.script(vec![Rule::new().delay(LATER)]).unwrap();
-    let worker = stage.worker("drain = \"500ms\"", "").await;
-    stage.submit("a", "{}").await;
-    stage.arrivals(1).await;
-    stage.redis.kill().await;
-    let started = Instant::now();
-    worker.stop().await.unwrap();
-    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
-}

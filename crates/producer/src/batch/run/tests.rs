@@ -1,0 +1,62 @@
+//! A process that stops in the midst of a batch.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::Request;
+use axum::http::header::{CONTENT_TYPE, HOST};
+use holdfast_runtime::{Environment, Services, Settings};
+use holdfast_testkit::{RedisServer, Value, eventually};
+use serde_json::Value as Json;
+use tokio::task::JoinSet;
+use tower::ServiceExt;
+
+use crate::api::router;
+use crate::producer::{Around, Assembled, assemble};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// A client that takes the lines in their order, as it may, took the outcome of one item for that of the next: a soak found it,
+/// with a request that was told as kept and never was.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_ends_with_its_process_tells_nothing_behind_its_last_line() {
+    let redis = RedisServer::start().await;
+    let text = format!(
+        "[redis]\nurl = \"{}\"\n[queues.q]\ntarget = \"http://127.0.0.1:9901\"\nshards = 1\n",
+        redis.url()
+    );
+    let settings = Settings::load(&text, &Environment::default()).unwrap();
+    let config = crate::Config::read(&settings).unwrap();
+    let mut services = Services::new();
+    let client = services.open_redis(&config.redis).unwrap();
+    let around = Around { stop: services.stop(), ..Around::default() };
+    let Assembled { app, loops: _loops } = assemble(client, &config, around).unwrap();
+
+    let places = u32::try_from(app.batched.available_permits()).unwrap();
+    let places = app.batched.clone().acquire_many_owned(places).await.unwrap();
+    let (memory, item) = (app.memory.available_permits(), "{\"payload\":1}\n");
+    let batch = Request::post("/v1/queues/q/batch")
+        .header(HOST, "x")
+        .header(CONTENT_TYPE, "application/x-ndjson")
+        .body(Body::from(item.repeat(3)))
+        .unwrap();
+    let mut answered = JoinSet::new();
+    answered.spawn(router(app.clone()).oneshot(batch));
+    eventually("an item waits for its place", SOON, async || {
+        let left = app.memory.available_permits();
+        // The item itself, once its text is held and no longer looked for.
+        if left + item.trim().len() == memory { Ok(()) } else { Err(left) }
+    })
+    .await;
+    app.stop.cancel();
+    drop(places);
+
+    let answer = answered.join_next().await.unwrap().unwrap().unwrap();
+    let lines = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+    let lines = String::from_utf8(lines.to_vec()).unwrap();
+    let lines: Vec<Json> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<_> = lines.iter().map(|line| (&line["index"], &line["unread"])).collect();
+    assert_eq!(told, [(&Json::from(0), &Json::from(true))], "{lines:?}");
+    let kept = redis.command(&["HLEN", "hf1:{q/0}:ticket"]).await;
+    assert_eq!(kept, Value::Int(0), "what the last line says holds");
+}
