@@ -85,10 +85,25 @@ impl StartError {
     }
 }
 
-/// Why a server could not be ended.
+/// Why a server did not end in order.
 #[derive(Debug, thiserror::Error)]
-#[error("the server could not be ended")]
-pub struct StopError(#[from] io::Error);
+pub enum StopError {
+    /// It went on, and was killed.
+    #[error("the server did not end within {} s and was killed", limit.as_secs())]
+    Killed {
+        /// How long it was given.
+        limit: Duration,
+    },
+    /// Something else ended it meanwhile.
+    #[error("the server ended out of order ({status})")]
+    OutOfOrder {
+        /// How it ended.
+        status: ExitStatus,
+    },
+    /// It could not be ended.
+    #[error("the server could not be ended")]
+    Io(#[from] io::Error),
+}
 
 /// A running server in a folder of its own. Dropped, it is killed.
 #[derive(Debug)]
@@ -163,18 +178,21 @@ impl PrivateServer {
     }
 
     /// Ends the server in order: everything it has acknowledged is written, unless [`unwritten`](Self::unwritten) says
-    /// that it can't be. After `limit` it is killed.
+    /// that it can't be. After `limit` it is killed, which is an error: it may have had something to write.
     pub fn stop(&mut self, limit: Duration) -> Result<(), StopError> {
-        if self.is_running() {
-            // Its answer is the end of the connection; whether it obeyed is seen by the process.
-            let asked = Link::open(self.port, ANSWER_LIMIT.min(limit));
-            asked
-                .and_then(|mut link| link.call(&["SHUTDOWN", "NOSAVE"]))
-                .map(drop)
-                .unwrap_or_default();
-            self.process.wait_within(limit)?;
+        if !self.is_running() {
+            return self.kill();
         }
-        self.kill()
+        // Its answer is the end of the connection; whether it obeyed is seen by the process.
+        let asked = Link::open(self.port, ANSWER_LIMIT.min(limit));
+        asked.and_then(|mut link| link.call(&["SHUTDOWN", "NOSAVE"])).map(drop).unwrap_or_default();
+        let ended = self.process.wait_within(limit)?;
+        self.kill()?;
+        match ended {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(StopError::OutOfOrder { status }),
+            None => Err(StopError::Killed { limit }),
+        }
     }
 
     /// Kills the server with SIGKILL.
@@ -187,7 +205,7 @@ impl PrivateServer {
     /// Starts the server again on its port and folder; one that still runs is stopped first.
     pub fn restart(&mut self) -> Result<(), StartError> {
         self.stop(self.options.ready_within)
-            .map_err(|StopError(err)| StartError::io("no restart")(err))?;
+            .map_err(|err| StartError::io("no restart")(io::Error::other(err)))?;
         self.process =
             launch_on(&self.options, &self.folder, self.port, self.options.ready_within)?;
         Ok(())

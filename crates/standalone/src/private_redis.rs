@@ -70,8 +70,8 @@ pub(crate) enum NotStopped {
         folder.display()
     )]
     Unwritten { folder: PathBuf },
-    /// It could not be ended.
-    #[error("the private redis was not stopped")]
+    /// It did not end in order: what it still had to write is not known.
+    #[error("the newest accepted requests and results may be LOST")]
     Stop(#[from] StopError),
 }
 
@@ -135,29 +135,31 @@ impl Kept {
 
     /// Ends it in order: everything that it has acknowledged is written, or that it is not is told.
     pub(crate) fn stop(&self) -> Result<(), NotStopped> {
+        self.stop_within(WRITE_LIMIT, STOP_LIMIT)
+    }
+
+    /// The same, with so long to write before it is told to end, and so long to obey.
+    fn stop_within(&self, write: Duration, obey: Duration) -> Result<(), NotStopped> {
         let mut server = self.server();
-        let (until, mut say_at) = (Instant::now() + WRITE_LIMIT, Instant::now());
+        let (until, mut say_at) = (Instant::now() + write, Instant::now());
         let mut unwritten = server.unwritten();
-        while unwritten.is_some() && Instant::now() < until {
-            if unwritten == Some(Unwritten::Failed) && Instant::now() >= say_at {
-                say_at += SAY_EVERY;
-                let (folder, left) = (server.dir().display(), until - Instant::now());
-                error!(
-                    folder = %folder,
-                    ends_in_seconds = left.as_secs(),
-                    "the private redis can't write, its disk may be full: the newest accepted requests are only in its \
-                    memory; make room to keep them"
-                );
+        while let Some(what) = unwritten
+            && Instant::now() < until
+        {
+            if what != Unwritten::Waiting && Instant::now() >= say_at {
+                say_at = Instant::now() + SAY_EVERY;
+                warn_of(what, server.dir(), until.saturating_duration_since(Instant::now()));
             }
             thread::sleep(LOOK_EVERY);
             unwritten = server.unwritten();
         }
-        server.stop(STOP_LIMIT)?;
+        let stopped = server.stop(obey);
         match unwritten {
             Some(Unwritten::Failed) => {
                 Err(NotStopped::Unwritten { folder: server.dir().to_owned() })
             }
-            Some(Unwritten::Waiting) | None => Ok(()),
+            // It obeyed: then it has written what it still had, or nothing was left.
+            Some(Unwritten::Waiting | Unwritten::Untold) | None => Ok(stopped?),
         }
     }
 
@@ -190,9 +192,51 @@ impl Kept {
     }
 }
 
+/// Says why its end is waited for.
+fn warn_of(unwritten: Unwritten, folder: &Path, left: Duration) {
+    let (folder, ends_in_seconds) = (folder.display(), left.as_secs());
+    if unwritten == Unwritten::Failed {
+        error!(
+            %folder,
+            ends_in_seconds,
+            "the private redis can't write, its disk may be full: the newest accepted requests are only in its memory; make \
+            room to keep them"
+        );
+    } else {
+        error!(
+            %folder,
+            ends_in_seconds,
+            "the private redis does not answer, its disk may hang: the newest accepted requests may be only in its memory"
+        );
+    }
+}
+
 /// Says what went wrong at the very end; gives the exit code, which until then was `ended`.
 pub(crate) fn note_stop(stopped: Result<(), NotStopped>, ended: ExitCode) -> ExitCode {
     let Err(err) = stopped else { return ended };
     error!(error = %Chain(&err), "the private redis did not end well");
     ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(500);
+
+    #[test]
+    fn one_that_hangs_at_the_end_is_killed_and_that_is_told_as_a_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let wanted = cli::Server { redis_server: None, search_path: std::env::var_os("PATH") };
+        let server = start(&wanted, dir.path(), AppendFsync::EverySecond).unwrap();
+        let pid = Pid::from_raw(server.pid().try_into().unwrap());
+        kill(pid, Signal::SIGSTOP).unwrap();
+        let told = Kept::new(server).stop_within(SOON, SOON);
+        let why = Chain(told.as_ref().unwrap_err()).to_string();
+        assert!(why.contains("may be LOST") && why.contains("was killed"), "{why}");
+        assert_eq!(note_stop(told, ExitCode::SUCCESS), ExitCode::FAILURE);
+    }
 }

@@ -24,6 +24,13 @@ fn ask(server: &PrivateServer, words: &[&str]) -> Value {
     Link::open(server.port(), ANSWER_LIMIT).unwrap().call(words).unwrap()
 }
 
+fn freeze(pid: u32) {
+    let freeze = format!("kill -STOP {pid}");
+    assert!(
+        std::process::Command::new("/bin/sh").args(["-c", &freeze]).status().unwrap().success()
+    );
+}
+
 const LIMIT: Duration = Duration::from_secs(20);
 
 #[test]
@@ -41,6 +48,18 @@ fn a_server_keeps_what_it_acknowledged_over_stop_and_restart() {
     assert_eq!(ask(&server, &["GET", "key"]), Value::from("value"));
     assert_eq!(server.port(), port);
     assert_ne!(server.pid(), pid);
+}
+
+#[test]
+fn a_server_that_does_not_end_when_told_is_killed_and_that_is_no_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = PrivateServer::start(options(&dir)).unwrap();
+    freeze(server.pid());
+    assert_eq!(server.unwritten(), Some(Unwritten::Untold));
+    let told = server.stop(Duration::from_secs(1));
+    assert!(matches!(told, Err(StopError::Killed { .. })), "{told:?}");
+    assert!(!server.is_running());
+    server.stop(LIMIT).expect("nothing is left to end");
 }
 
 #[test]
@@ -147,10 +166,7 @@ fn a_server_left_behind_that_does_not_answer_is_named_and_not_run_beside() {
     let PrivateServer { process: left, _lock: lock, .. } =
         PrivateServer::start(options(&dir)).unwrap();
     drop(lock);
-    let freeze = format!("kill -STOP {}", left.pid());
-    assert!(
-        std::process::Command::new("/bin/sh").args(["-c", &freeze]).status().unwrap().success()
-    );
+    freeze(left.pid());
     let refused = PrivateServer::start(options(&dir)).unwrap_err();
     assert!(matches!(refused, StartError::LeftOver { pid, .. } if pid == left.pid()), "{refused}");
 }

@@ -13,18 +13,23 @@ pub enum Unwritten {
     Failed,
     /// There is something still to be written, and nothing has failed.
     Waiting,
+    /// It runs and does not say: it may hang on its disk, with anything still to be written.
+    Untold,
 }
 
 impl PrivateServer {
     /// What it has answered for and not written to its append-only file; none if all of it is written, and also if it keeps
-    /// no such file or does not say.
+    /// no such file or has ended.
     pub fn unwritten(&mut self) -> Option<Unwritten> {
         if !self.is_running() {
             return None;
         }
-        let mut link = Link::open(self.port, ANSWER_LIMIT).ok()?;
-        let Ok(Value::Bytes(info)) = link.call(&["INFO", "persistence"]) else { return None };
-        read(&String::from_utf8_lossy(&info))
+        let told = Link::open(self.port, ANSWER_LIMIT)
+            .and_then(|mut link| link.call(&["INFO", "persistence"]));
+        match told {
+            Ok(Value::Bytes(info)) => read(&String::from_utf8_lossy(&info)),
+            _ => Some(Unwritten::Untold),
+        }
     }
 }
 
