@@ -23,6 +23,8 @@ const PORT_TRIES: usize = 10;
 const PORT_PATIENCE: Duration = Duration::from_secs(2);
 /// The pause between two tries for one port.
 const TRY_AGAIN: Duration = Duration::from_millis(50);
+/// How long a server that was left behind has to end.
+const END_LIMIT: Duration = Duration::from_secs(10);
 /// How long one question to the server may take.
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// How long an answer is awaited between two looks at the process.
@@ -134,7 +136,7 @@ impl PrivateServer {
             folder.check_socket_path()?;
         }
         let lock = folder.lock()?;
-        folder.end_left_over()?;
+        folder.end_left_over(END_LIMIT)?;
 
         let (process, port) = match options.port {
             Some(port) => (launch_on(&options, &folder, port, PORT_PATIENCE)?, port),

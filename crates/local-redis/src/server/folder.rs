@@ -13,8 +13,6 @@ use crate::resp::{Link, Value};
 const SOCKET_PATH_MAX: usize = 103;
 /// How many lines of the log an error tells.
 const LOG_LINES: usize = 5;
-/// How long a server that was left behind has to end.
-const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// The folder, absolute.
 #[derive(Debug)]
@@ -99,27 +97,37 @@ impl Folder {
     /// Ends a server that an earlier owner left in this folder, if there is one.
     ///
     /// A process is only taken for that server if it answers on the noted port, gives the noted process id, and names
-    /// this folder as its own. One that takes connections but never answers may be it: two servers must not write the
-    /// same files, so that is an error.
-    pub(super) fn end_left_over(&self) -> Result<(), StartError> {
+    /// this folder as its own. One that takes connections but does not say who it is may be it: two servers must not write
+    /// the same files, so that is an error.
+    pub(super) fn end_left_over(&self, limit: Duration) -> Result<(), StartError> {
         let Some((pid, port)) = self.noted_process() else { return Ok(()) };
-        let Ok(mut link) = Link::open(port, ANSWER_LIMIT) else { return Ok(()) };
         let left_over = || StartError::LeftOver { folder: self.0.clone(), pid };
-        match link.call(&["PING"]) {
+        let mut link = match Link::open(port, ANSWER_LIMIT) {
             Err(err) if is_timeout(&err) => return Err(left_over()),
             Err(_) => return Ok(()),
-            Ok(_) if process_id(&mut link) != Some(pid) || !self.is_dir_of(&mut link) => {
-                return Ok(());
-            }
+            Ok(link) => link,
+        };
+        match link.call(&["PING"]) {
+            Err(err) if is_timeout(&err) => return Err(left_over()),
+            // It does not speak the language.
+            Err(_) => return Ok(()),
             Ok(_) => {}
+        }
+        match process_id(&mut link).map(|other| other == pid) {
+            None => return Err(left_over()),
+            Some(false) => return Ok(()),
+            Some(true) => {}
+        }
+        match self.is_dir_of(&mut link) {
+            None => return Err(left_over()),
+            Some(false) => return Ok(()),
+            Some(true) => {}
         }
 
         // Its answer is the end of the connection.
         link.call(&["SHUTDOWN", "NOSAVE"]).map(drop).unwrap_or_default();
-        let until = Instant::now() + END_LIMIT;
-        while Link::open(port, ANSWER_LIMIT)
-            .is_ok_and(|mut link| process_id(&mut link) == Some(pid))
-        {
+        let until = Instant::now() + limit;
+        while !is_gone(pid, port) {
             if Instant::now() >= until {
                 return Err(left_over());
             }
@@ -134,9 +142,11 @@ impl Folder {
         Some((pid.parse().ok()?, port.parse().ok()?))
     }
 
-    fn is_dir_of(&self, link: &mut Link) -> bool {
-        let Ok(Value::Array(setting)) = link.call(&["CONFIG", "GET", "dir"]) else { return false };
-        matches!(setting.as_slice(), [_, Value::Bytes(dir)] if dir == self.0.as_os_str().as_encoded_bytes())
+    /// Whether the server behind a connection names this folder as its own; none if it names none.
+    fn is_dir_of(&self, link: &mut Link) -> Option<bool> {
+        let Ok(Value::Array(setting)) = link.call(&["CONFIG", "GET", "dir"]) else { return None };
+        let [_, Value::Bytes(dir)] = setting.as_slice() else { return None };
+        Some(dir == self.0.as_os_str().as_encoded_bytes())
     }
 
     /// A new log for a new process. The one before is kept, so that errors only tell of this one.
@@ -158,6 +168,15 @@ impl Folder {
             text.lines().rev().filter(|line| !line.trim().is_empty()).take(LOG_LINES).collect();
         last.reverse();
         last.join(" | ")
+    }
+}
+
+/// Whether nobody listens where the process did, or another. One that is slow to write its last, or ends a connection
+/// without a word, is still there: until its port is closed it may write.
+fn is_gone(pid: u32, port: u16) -> bool {
+    match Link::open(port, ANSWER_LIMIT) {
+        Err(err) => err.kind() == io::ErrorKind::ConnectionRefused,
+        Ok(mut link) => process_id(&mut link).is_some_and(|other| other != pid),
     }
 }
 

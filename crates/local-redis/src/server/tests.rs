@@ -1,4 +1,5 @@
 use std::fs;
+use std::io::{Read, Write};
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
@@ -99,7 +100,6 @@ fn a_private_server_is_set_up_as_the_protocol_needs_it() {
 
 #[test]
 fn a_server_answers_on_its_unix_socket_too() {
-    use std::io::{Read, Write};
     let dir = tempfile::tempdir().unwrap();
     let server = PrivateServer::start(options(&dir)).unwrap();
     let url = server.unix_url().unwrap();
@@ -169,6 +169,70 @@ fn a_server_left_behind_that_does_not_answer_is_named_and_not_run_beside() {
     freeze(left.pid());
     let refused = PrivateServer::start(options(&dir)).unwrap_err();
     assert!(matches!(refused, StartError::LeftOver { pid, .. } if pid == left.pid()), "{refused}");
+}
+
+/// Listens as process 1 that serves `dir`, and answers as long as `answers` says so to what it is asked.
+fn left_behind(dir: &Path, mut answers: impl FnMut(&str) -> bool + Send + 'static) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    fs::write(dir.join("server.pid"), format!("1 {port}\n")).unwrap();
+    let dir = fs::canonicalize(dir).unwrap().to_str().unwrap().to_owned();
+    // Ends with the process of the tests.
+    thread::spawn(move || {
+        let mut silent = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let (mut asked, mut chunk) = (Vec::new(), [0; 512]);
+            while let Ok(read @ 1..) = stream.read(&mut chunk) {
+                asked.extend_from_slice(&chunk[..read]);
+                let Some((words, used)) = crate::resp::parse(&asked).unwrap() else { continue };
+                asked.drain(..used);
+                let word = words.array().unwrap()[0].text().unwrap().to_owned();
+                if !answers(&word) {
+                    break;
+                }
+                let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+                let answer = match word.as_str() {
+                    "INFO" => bulk("process_id:1\r\n"),
+                    "CONFIG" => format!("*2\r\n{}{}", bulk("dir"), bulk(&dir)),
+                    _ => "+PONG\r\n".to_owned(),
+                };
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+            silent.push(stream);
+        }
+    });
+}
+
+/// What a start in the folder of such a server leads to, which is given little time to end.
+fn beside(dir: &Path) -> Result<(), StartError> {
+    Folder::open(dir)?.end_left_over(Duration::from_millis(100))
+}
+
+#[test]
+fn a_server_left_behind_that_is_slow_to_end_is_still_there() {
+    let dir = tempfile::tempdir().unwrap();
+    // Told to end it takes connections as the kernel does for it, and answers nothing.
+    let mut ends = false;
+    left_behind(dir.path(), move |word| {
+        ends |= word == "SHUTDOWN";
+        !ends
+    });
+    let refused = beside(dir.path());
+    assert!(matches!(refused, Err(StartError::LeftOver { pid: 1, .. })), "{refused:?}");
+}
+
+#[test]
+fn a_server_left_behind_that_answers_and_does_not_say_who_it_is_may_be_it() {
+    for silent in ["INFO", "CONFIG"] {
+        let dir = tempfile::tempdir().unwrap();
+        left_behind(dir.path(), move |word| word != silent);
+        let refused = beside(dir.path());
+        assert!(
+            matches!(refused, Err(StartError::LeftOver { pid: 1, .. })),
+            "{silent}: {refused:?}"
+        );
+    }
 }
 
 #[test]
