@@ -26,7 +26,9 @@ mod written;
 pub use cache::default_cache;
 pub use port::free_port;
 pub use resolve::{Found, How, Resolver, Unresolved};
-pub use server::{AppendFsync, Options, PrivateServer, StartError, StopError, Unwritten};
+pub use server::{
+    AppendFsync, OnLoading, Options, PrivateServer, StartError, StopError, Unwritten,
+};
 pub use tied::Tied;
 pub use version::{Kind, Version};
 pub use written::WrittenBy;

@@ -27,6 +27,8 @@ const TRY_AGAIN: Duration = Duration::from_millis(50);
 const END_LIMIT: Duration = Duration::from_secs(10);
 /// How long one question to the server may take.
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+/// How often it is said that a server still reads its data.
+const SAY_EVERY: Duration = Duration::from_secs(5);
 /// How long an answer is awaited between two looks at the process.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -71,6 +73,9 @@ pub enum StartError {
         /// The last lines of its log.
         log: String,
     },
+    /// Whoever waited for the server to read its data no longer wants it.
+    #[error("the server was still reading its data when it was no longer wanted")]
+    GivenUp,
     /// The server runs, but does not serve.
     #[error("the server did not answer within {} s: {log}", limit.as_secs())]
     NotReady {
@@ -118,6 +123,19 @@ pub struct PrivateServer {
     _lock: Lock,
 }
 
+/// Asked every few seconds while a server reads its data, with the time that this took so far: whether to go on.
+pub type OnLoading<'a> = &'a mut dyn FnMut(Duration) -> bool;
+
+/// What is seen of a server that was started.
+enum Seen {
+    /// It serves.
+    Serving,
+    /// It reads its data, which takes as long as they are many.
+    Loading,
+    /// Neither, so far.
+    Nothing,
+}
+
 /// What one try to start a server led to.
 enum Launched {
     Ready(Tied),
@@ -131,6 +149,11 @@ impl PrivateServer {
     /// The folder is made if need be and then belongs to this owner alone. A server that an earlier owner left there
     /// is ended first.
     pub fn start(options: Options) -> Result<Self, StartError> {
+        Self::start_while(options, &mut |_| true)
+    }
+
+    /// The same; `on_loading` is told while the server reads its data, and may give up.
+    pub fn start_while(options: Options, on_loading: OnLoading<'_>) -> Result<Self, StartError> {
         let folder = Folder::open(&options.dir)?;
         if options.unix_socket {
             folder.check_socket_path()?;
@@ -139,8 +162,8 @@ impl PrivateServer {
         folder.end_left_over(END_LIMIT)?;
 
         let (process, port) = match options.port {
-            Some(port) => (launch_on(&options, &folder, port, PORT_PATIENCE)?, port),
-            None => launch_anywhere(&options, &folder)?,
+            Some(port) => (launch_on(&options, &folder, port, PORT_PATIENCE, on_loading)?, port),
+            None => launch_anywhere(&options, &folder, on_loading)?,
         };
         // Only now: one that could not read the data has not written them.
         if let Some(noted) = &options.noted {
@@ -206,19 +229,27 @@ impl PrivateServer {
 
     /// Starts the server again on its port and folder; one that still runs is stopped first.
     pub fn restart(&mut self) -> Result<(), StartError> {
-        self.stop(self.options.ready_within)
-            .map_err(|err| StartError::io("no restart")(io::Error::other(err)))?;
-        self.process =
-            launch_on(&self.options, &self.folder, self.port, self.options.ready_within)?;
+        self.restart_while(&mut |_| true)
+    }
+
+    /// The same; `on_loading` is told while the server reads its data, and may give up.
+    pub fn restart_while(&mut self, on_loading: OnLoading<'_>) -> Result<(), StartError> {
+        let patience = self.options.ready_within;
+        self.stop(patience).map_err(|err| StartError::io("no restart")(io::Error::other(err)))?;
+        self.process = launch_on(&self.options, &self.folder, self.port, patience, on_loading)?;
         Ok(())
     }
 }
 
 /// Starts the process on a port that nobody else has.
-fn launch_anywhere(options: &Options, folder: &Folder) -> Result<(Tied, u16), StartError> {
+fn launch_anywhere(
+    options: &Options,
+    folder: &Folder,
+    on_loading: OnLoading<'_>,
+) -> Result<(Tied, u16), StartError> {
     for _ in 0..PORT_TRIES {
         let port = free_port().map_err(StartError::io("no free port"))?;
-        if let Launched::Ready(process) = launch(options, folder, port)? {
+        if let Launched::Ready(process) = launch(options, folder, port, on_loading)? {
             return Ok((process, port));
         }
     }
@@ -231,10 +262,11 @@ fn launch_on(
     folder: &Folder,
     port: u16,
     patience: Duration,
+    on_loading: OnLoading<'_>,
 ) -> Result<Tied, StartError> {
     let until = Instant::now() + patience;
     loop {
-        match launch(options, folder, port)? {
+        match launch(options, folder, port, on_loading)? {
             Launched::Ready(process) => return Ok(process),
             Launched::PortTaken if Instant::now() >= until => return Err(port_taken(port)),
             Launched::PortTaken => thread::sleep(TRY_AGAIN),
@@ -246,15 +278,24 @@ fn port_taken(port: u16) -> StartError {
     StartError::io(format!("port {port} on 127.0.0.1 is taken"))(ErrorKind::AddrInUse.into())
 }
 
-/// Starts the process and waits until it answers.
-fn launch(options: &Options, folder: &Folder, port: u16) -> Result<Launched, StartError> {
+/// Starts the process and waits until it serves.
+///
+/// The time until it is ready begins anew as long as it says that it reads its data: killed over that, it would never get
+/// further at any later start.
+fn launch(
+    options: &Options,
+    folder: &Folder,
+    port: u16,
+    on_loading: OnLoading<'_>,
+) -> Result<Launched, StartError> {
     let mut command = tied::command(&options.binary);
     options.fill(&mut command, folder, port)?;
     let mut process = Tied::spawn(command)
         .map_err(StartError::io(format!("can't run {}", options.binary.display())))?;
     folder.note_process(process.pid(), port)?;
 
-    let until = Instant::now() + options.ready_within;
+    let began = Instant::now();
+    let (mut until, mut say_at) = (began + options.ready_within, began + SAY_EVERY);
     loop {
         if let Some(status) = process.ended().map_err(StartError::io("lost sight of the server"))? {
             folder.forget_process();
@@ -266,26 +307,38 @@ fn launch(options: &Options, folder: &Folder, port: u16) -> Result<Launched, Sta
                 Err(StartError::Ended { status, log })
             };
         }
-        if serves(port, process.pid()) {
-            return Ok(Launched::Ready(process));
-        }
-        if Instant::now() >= until {
-            let log = folder.log_tail();
-            return Err(StartError::NotReady { limit: options.ready_within, log });
+        let (seen, now) = (look_at(port, process.pid()), Instant::now());
+        match seen {
+            Seen::Serving => return Ok(Launched::Ready(process)),
+            Seen::Loading if now >= say_at => {
+                say_at = now + SAY_EVERY;
+                if !on_loading(began.elapsed()) {
+                    return Err(StartError::GivenUp);
+                }
+                until = now + options.ready_within;
+            }
+            Seen::Loading => until = now + options.ready_within,
+            Seen::Nothing if now >= until => {
+                let log = folder.log_tail();
+                return Err(StartError::NotReady { limit: options.ready_within, log });
+            }
+            Seen::Nothing => {}
         }
         thread::sleep(LOOK_AGAIN);
     }
 }
 
-/// Whether this very process answers on the port and has read its data.
-fn serves(port: u16, pid: u32) -> bool {
-    let Ok(mut link) = Link::open(port, ANSWER_LIMIT) else { return false };
-    match link.call(&["PING"]) {
-        Ok(Value::Simple(word)) if word == "PONG" => process_id(&mut link) == Some(pid),
+/// Whether this very process answers on the port, and whether it has read its data.
+fn look_at(port: u16, pid: u32) -> Seen {
+    let Ok(mut link) = Link::open(port, ANSWER_LIMIT) else { return Seen::Nothing };
+    let seen = match link.call(&["PING"]) {
+        Ok(Value::Simple(word)) if word == "PONG" => Seen::Serving,
+        Ok(Value::Error(text)) if text.starts_with("LOADING") => Seen::Loading,
         // It asks for a password that the caller set: it serves, but not us.
-        Ok(Value::Error(text)) => text.starts_with("NOAUTH"),
-        _ => false,
-    }
+        Ok(Value::Error(text)) if text.starts_with("NOAUTH") => return Seen::Serving,
+        _ => return Seen::Nothing,
+    };
+    if process_id(&mut link) == Some(pid) { seen } else { Seen::Nothing }
 }
 
 /// The process id that the server behind a connection gives.

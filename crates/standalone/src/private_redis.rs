@@ -111,7 +111,11 @@ pub(crate) fn start(
     options.appendfsync = appendfsync;
     // A folder may lie deeper than the path of a unix socket may be long.
     options.unix_socket = false;
-    Ok(PrivateServer::start(options)?)
+    let on_loading = &mut |so_far: Duration| {
+        say(format_args!("redis: still reading its data, {} s so far", so_far.as_secs()));
+        true
+    };
+    Ok(PrivateServer::start_while(options, on_loading)?)
 }
 
 /// A private server, shared between whoever keeps it running and whoever stops it at last.
@@ -180,10 +184,21 @@ impl Kept {
             }
             restarts.push(Instant::now());
             warn!("the private redis ended: starting it again on its data");
-            let kept = self.clone();
-            let restarted = spawn_blocking(move || kept.server().restart()).await;
-            restarted.map_err(Lost::Thread)?.map_err(Lost::Restart)?;
+            let (kept, stopped) = (self.clone(), stop.clone());
+            let restarted = spawn_blocking(move || kept.restart(&stopped)).await;
+            match restarted.map_err(Lost::Thread)? {
+                Err(StartError::GivenUp) => return Ok(()),
+                restarted => restarted.map_err(Lost::Restart)?,
+            }
         }
+    }
+
+    /// Starts it again. Nobody waits at the end until it has read its data: what is on the disk stays there.
+    fn restart(&self, stop: &CancellationToken) -> Result<(), StartError> {
+        self.server().restart_while(&mut |so_far| {
+            warn!(seconds = so_far.as_secs(), "the private redis still reads its data");
+            !stop.is_cancelled()
+        })
     }
 
     /// A panic elsewhere leaves the handle as it was: the server must still be stopped.

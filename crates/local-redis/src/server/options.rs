@@ -37,7 +37,7 @@ pub struct Options {
     pub appendonly: bool,
     /// When they are written through.
     pub appendfsync: AppendFsync,
-    /// How long it may take to serve, reading its data included.
+    /// How long it may take to answer; while it says that it reads its data, that time begins anew.
     pub ready_within: Duration,
     /// Further arguments, for example `["--maxmemory", "100mb"]`. They win over ours.
     pub args: Vec<String>,

@@ -270,6 +270,23 @@ fn a_server_that_does_not_start_says_why_in_the_words_of_its_log() {
 }
 
 #[test]
+fn a_server_is_given_the_time_that_its_data_take_to_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = PrivateServer::start(options(&dir)).unwrap();
+    let fill = "for i = 1, 3000 do redis.call('SET', i, i) end";
+    assert_eq!(ask(&server, &["EVAL", fill, "0"]), Value::Nil);
+    server.stop(LIMIT).unwrap();
+    drop(server);
+
+    let (ready_within, began) = (Duration::from_millis(200), Instant::now());
+    let args = vec!["--key-load-delay".into(), "1000".into()];
+    let slow = Options { ready_within, args, ..options(&dir) };
+    let server = PrivateServer::start(slow).unwrap();
+    assert!(began.elapsed() > 5 * ready_within, "it was there before anybody had to wait");
+    assert_eq!(ask(&server, &["GET", "3000"]), Value::from("3000"));
+}
+
+#[test]
 fn a_folder_too_deep_for_a_unix_socket_is_refused_before_anything_starts() {
     let dir = tempfile::tempdir().unwrap();
     let deep = dir.path().join("d".repeat(100));
