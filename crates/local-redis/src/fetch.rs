@@ -99,8 +99,10 @@ impl Fetch<'_> {
 
     /// Fetches into a folder beside, tries the binary, and only then moves it to its place.
     fn provide(&self, package: &Package, say: &mut dyn FnMut(&str)) -> Result<Found, String> {
-        let (staging, place) = (self.cache.join("staging"), self.cache.join(&package.folder));
         let stumbled = |err: io::Error| format!("{}: {err}", self.cache.display());
+        // Tools run in a folder of their own, where a path that is not whole would be another.
+        let cache = std::path::absolute(self.cache).map_err(stumbled)?;
+        let (staging, place) = (cache.join("staging"), cache.join(&package.folder));
         // Under the lock, both can only be left-overs: of a killed process, and of a binary that doesn't run.
         for left in [&staging, &place] {
             remove(left).map_err(stumbled)?;

