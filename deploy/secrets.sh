@@ -20,19 +20,39 @@ secret() {
     sed 's/^/    /'
 }
 
+# The SHA-256 of what comes in, by the tool that is there: macOS has the second.
+sha256() {
+    if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi | cut -d' ' -f1
+}
+
+# drawn WHAT TEXT: ends it all unless that is 32 bytes in hex. The end of a pipe says nothing of a tool that lacks at its start.
+drawn() {
+    [ "${#2}" -eq 64 ] && return
+    printf 'secrets.sh: no %s: it needs od, tr, and sha256sum or shasum\n' "$1" >&2
+    exit 1
+}
+
+# Nothing is told before all of it is there: whoever applies half of it locks the roles out.
+told=
 for user in producer worker reclaimer operator; do
     password=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
-    hash=$(printf '%s' "$password" | sha256sum | cut -d' ' -f1)
+    drawn password "$password"
+    hash=$(printf '%s' "$password" | sha256)
+    drawn hash "$hash"
     acl=$(printf '%s\n' "$acl" | sed "s/#{$user}/#$hash/")
     if [ "$namespace" = --acl ]; then
-        printf '%s %s\n' "$user" "$password" >&2
+        part="$user $password"
     else
-        printf '%s\n' "$password" | secret "holdfast-redis-$user" password
+        part=$(printf '%s\n' "$password" | secret "holdfast-redis-$user" password)
     fi
+    told="$told$part
+"
 done
 
 if [ "$namespace" = --acl ]; then
+    printf '%s' "$told" >&2
     printf '%s\n' "$acl"
 else
-    printf '%s\n' "$acl" | secret holdfast-redis-users users.acl
+    users=$(printf '%s\n' "$acl" | secret holdfast-redis-users users.acl)
+    printf '%s%s\n' "$told" "$users"
 fi

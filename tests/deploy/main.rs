@@ -1,8 +1,8 @@
 //! What lies in `deploy/`, rendered, checked and run.
 //!
 //! [`rendered`] makes objects of the manifests, [`valid`] and [`policy`] say what they must be. [`stage`] starts the real roles as
-//! their Deployments say, over a Redis with the very settings and users; [`starts`] and [`rights`] look at that. [`image`] reads the
-//! Dockerfile, [`replay`] runs what it would put into the image, in an empty folder and as process 1.
+//! their Deployments say, over a Redis with the very settings and users; [`starts`] and [`rights`] look at that. [`drawn`] looks at
+//! the passwords. [`image`] reads the Dockerfile, [`replay`] runs what it would put into the image, in an empty folder and as process 1.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,6 +10,7 @@
     reason = "a test says what is wrong by panicking"
 )]
 
+mod drawn;
 mod image;
 mod missing;
 mod monitor;
