@@ -45,6 +45,9 @@ impl fmt::Display for Greeting<'_> {
             Some((dir, appendfsync)) => {
                 writeln!(f, "  data    {}", dir.display())?;
                 writeln!(f, "          {}", durability(*appendfsync))?;
+                if self.producer.keys_file.is_some() {
+                    writeln!(f, "          {OPEN}")?;
+                }
             }
             None => writeln!(f, "  data    in that redis: no private one was started")?,
         }
@@ -69,6 +72,10 @@ impl fmt::Display for Greeting<'_> {
         )
     }
 }
+
+/// What whoever sets keys may take for granted, and the private Redis does not give.
+const OPEN: &str = "NO PASSWORD: keys guard the API alone; every user of this machine can read and change the requests of all \
+    tenants at the port of redis above. Where others have accounts, set redis.url to a redis with one";
 
 /// What a crash costs.
 fn durability(appendfsync: AppendFsync) -> &'static str {
@@ -167,6 +174,16 @@ mod tests {
         ] {
             assert!(told.contains(part), "{part} is missing in {told}");
         }
+    }
+
+    #[test]
+    fn whoever_sets_keys_is_told_that_the_private_redis_has_none() {
+        let mut settings = settings("redis://127.0.0.1:7001");
+        let private = || Some((PathBuf::from("/srv/holdfast-data"), AppendFsync::Everysec));
+        assert!(!told(&settings, private(), true).contains("NO PASSWORD"));
+        settings.producer.keys_file = Some("keys".into());
+        assert!(told(&settings, private(), true).contains("NO PASSWORD"));
+        assert!(!told(&settings, None, true).contains("NO PASSWORD"), "it is somebody else's");
     }
 
     #[test]
