@@ -54,6 +54,13 @@ pub(crate) enum Broken {
     Ended(&'static str),
 }
 
+/// How a worker has ended.
+pub(crate) struct Worked {
+    pub(crate) result: Result<(), Broken>,
+    /// Of the time for the drain and for handing back.
+    pub(crate) left: Duration,
+}
+
 /// A worker process, without what stands around it.
 pub(crate) struct Worker {
     pub(crate) store: Store,
@@ -73,16 +80,24 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Works until `stop`, then finishes or hands back what it has claimed.
-    pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), Broken> {
+    pub(crate) async fn run(mut self, stop: CancellationToken) -> Worked {
+        let (renewing, mut desk) = match self.begin().await {
+            Ok(begun) => begun,
+            Err(broken) => return Worked { result: Err(broken), left: self.hand_back },
+        };
+        let result = desk.work(&mut self, &renewing, &stop).await;
+        let left = desk.finish(&self).await;
+        // Renewing ends after the drain, so that no lease lapses meanwhile.
+        drop(renewing);
+        Worked { result, left }
+    }
+
+    async fn begin(&mut self) -> Result<(Renewing, Desk), Broken> {
         let lease = self.claimer.lease;
         let (held, shards) = (Arc::clone(&self.held), Arc::clone(&self.shards));
         let plan = Plan { held, shards, lease, every: self.renew, on: self.renew_on };
-        // Dropped after the drain, so that no lease lapses meanwhile.
         let renewing = Renewing::start(self.store.usual.clone(), plan).await?;
-        let mut desk = Desk::open(&mut self)?;
-        let worked = desk.work(&mut self, &renewing, &stop).await;
-        desk.finish(&self).await;
-        worked
+        Ok((renewing, Desk::open(self)?))
     }
 }
 
@@ -311,8 +326,9 @@ impl Desk {
         worker.shown.look(queue, breaker);
     }
 
-    /// Finishes what runs, as far as the drain allows, and hands back the rest.
-    async fn finish(&mut self, worker: &Worker) {
+    /// Finishes what runs, as far as the drain allows, and hands back the rest. Gives what is left of the time for both.
+    async fn finish(&mut self, worker: &Worker) -> Duration {
+        let until = Instant::now() + worker.drain + worker.hand_back;
         self.waiters.abort_all();
         if let Some(claim) = self.at_bell.take() {
             claim.cancel();
@@ -346,6 +362,7 @@ impl Desk {
         if timeout(worker.hand_back, all).await.is_err() {
             warn!(left = self.attempts.len(), "not handed back in time: left to lapse");
         }
+        until.saturating_duration_since(Instant::now())
     }
 
     /// A claim that was under way when the process was told to end: nothing of it is dispatched.
