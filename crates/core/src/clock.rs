@@ -10,9 +10,19 @@ const REST: Duration = Duration::from_secs(600);
 /// Compares the Redis clock with the monotonic one, from one sight of it to the next.
 #[derive(Debug, Default)]
 pub struct ClockWatch {
-    /// What it showed, and the earliest moment at which it can have shown it.
-    last: Option<(u64, Instant)>,
+    /// The last sight of it.
+    last: Option<Sight>,
     resting_until: Option<Instant>,
+}
+
+/// What the clock showed, and when it can have shown that.
+#[derive(Clone, Copy, Debug)]
+struct Sight {
+    ms: u64,
+    /// Not before.
+    asked: Instant,
+    /// Not after.
+    seen: Instant,
 }
 
 impl ClockWatch {
@@ -20,23 +30,35 @@ impl ClockWatch {
     /// in between. Returns whether the Redis clock ran more than `lease` ahead since the last sight, wherever in between
     /// the two were read.
     pub fn sight(&mut self, redis_ms: u64, asked: Instant, seen: Instant, lease: Duration) -> bool {
-        let leapt = self.last.is_some_and(|(before_ms, before)| {
-            let by_redis = Duration::from_millis(redis_ms.saturating_sub(before_ms));
-            by_redis > seen.saturating_duration_since(before) + lease
+        let leapt = self.last.is_some_and(|last| {
+            let by_redis = Duration::from_millis(redis_ms.saturating_sub(last.ms));
+            by_redis > seen.saturating_duration_since(last.asked) + lease
         });
-        self.last = Some((redis_ms, asked));
+        self.last = Some(Sight { ms: redis_ms, asked, seen });
         if leapt {
             self.resting_until = Some(seen + REST);
         }
         leapt
     }
 
+    /// The latest moment at which the clock can have shown `redis_ms`, which was read between `asked` and `seen`: to be asked
+    /// before that becomes a sight. An answer that was long on its way is older than it looks, and the sight before says
+    /// by how much at least.
+    pub fn shown(&self, redis_ms: u64, asked: Instant, seen: Instant) -> Instant {
+        let by_last = self.last.and_then(|last| {
+            // Both are whole milliseconds, and so up to one too few.
+            let since = redis_ms.checked_sub(last.ms)?.saturating_add(1);
+            last.seen.checked_add(Duration::from_millis(since))
+        });
+        by_last.map_or(seen, |by| by.min(seen).max(asked))
+    }
+
     /// The latest time, in ms, that the Redis clock can show soon after `now` without having leapt. 0: it is not trusted,
     /// or was never seen.
     pub fn trusted_until(&self, now: Instant, lease: Duration) -> u64 {
-        let bound = |(last_ms, last): (u64, Instant)| {
-            let since = now.saturating_duration_since(last) + lease;
-            last_ms.saturating_add(since.as_millis().try_into().unwrap_or(u64::MAX))
+        let bound = |last: Sight| {
+            let since = now.saturating_duration_since(last.asked) + lease;
+            last.ms.saturating_add(since.as_millis().try_into().unwrap_or(u64::MAX))
         };
         self.last.filter(|_| self.is_trusted(now)).map_or(0, bound)
     }
@@ -76,6 +98,24 @@ mod tests {
         assert_eq!(watch.trusted_until(start + Duration::from_secs(2), lease), 1_017_000);
         watch.sight(9_000_000, start + 3 * SECOND, start + 3 * SECOND, lease);
         assert_eq!(watch.trusted_until(start + Duration::from_secs(4), lease), 0, "it leapt");
+    }
+
+    #[test]
+    fn an_answer_that_is_long_on_its_way_is_as_old_as_the_clock_in_it_says() {
+        let (mut watch, start, lease) = (ClockWatch::default(), Instant::now(), 15 * SECOND);
+        let ms = Duration::from_millis;
+        assert_eq!(
+            watch.shown(1_000_000, start, start + SECOND),
+            start + SECOND,
+            "never seen before"
+        );
+        watch.sight(1_000_000, start, start, lease);
+        let (asked, seen) = (start + 10 * SECOND, start + 20 * SECOND);
+        assert_eq!(watch.shown(1_012_000, asked, seen), start + ms(12_001));
+        assert_eq!(watch.shown(1_030_000, asked, seen), seen, "it leapt ahead, or runs fast");
+        assert_eq!(watch.shown(1_005_000, asked, seen), asked, "it was set back a little");
+        assert_eq!(watch.shown(900_000, asked, seen), seen, "it was set back by more than that");
+        assert_eq!(watch.shown(u64::MAX, asked, seen), seen);
     }
 
     #[test]

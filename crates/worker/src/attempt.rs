@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::backoff;
 use crate::bodies::Submitted;
-use crate::breaker::Sign;
+use crate::breaker::{Over, Sign};
 use crate::claimer::Work;
 use crate::classify::{Fault, sign_of_fault, sign_of_status};
 use crate::decide::{self, Circumstances};
@@ -36,20 +36,34 @@ enum End {
     DeadlinePassed,
 }
 
-/// Somebody who wants to know when a call was sent, and for so long not refused.
-pub(crate) struct Patience {
-    /// How long.
-    pub(crate) time: Duration,
-    /// Is told by which task; if there is no place, it goes without.
-    pub(crate) quiet: mpsc::Sender<Id>,
+/// What is told of a call before its attempt is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum News {
+    /// It was sent, and for the patience of its breaker not refused.
+    Quiet,
+    /// It is over. To settle it may take long.
+    Over(Over),
 }
+
+/// What is told, and by which task.
+pub(crate) type Told = (Id, News);
 
 /// What the target's breaker wants of an attempt.
 pub(crate) struct Watch {
-    /// To be told if the call is not refused for long.
-    pub(crate) patience: Option<Patience>,
+    /// How long a call must go without a refusal for the breaker to want to know.
+    pub(crate) patience: Option<Duration>,
     /// Whether it goes out as a probe.
     pub(crate) is_probe: bool,
+    /// Is told. What finds no place there is told by the end of the attempt.
+    pub(crate) news: Option<mpsc::Sender<Told>>,
+}
+
+impl Watch {
+    fn tell(&self, news: News) {
+        if let Some((to, task)) = self.news.as_ref().zip(task::try_id()) {
+            let _ = to.try_send((task, news));
+        }
+    }
 }
 
 /// What is dispatched.
@@ -60,25 +74,23 @@ struct Prepared {
     span: Option<Span>,
 }
 
-/// Makes the attempt and settles it: what its end says of the target.
-pub(crate) async fn run(
-    mut work: Work,
-    queue: Arc<Queue>,
-    settler: Settler,
-    watch: Watch,
-) -> Option<Sign> {
+/// Makes the attempt and settles it. Gives the end of its call.
+pub(crate) async fn run(mut work: Work, queue: Arc<Queue>, settler: Settler, watch: Watch) -> Over {
     let (kind, sign) = match prepare(&mut work, &queue).await {
-        Ok(prepared) => dispatch(&mut work, prepared, &queue, watch).await,
+        Ok(prepared) => dispatch(&mut work, prepared, &queue, &watch).await,
         Err(kind) => (kind, None),
     };
+    let over = Over { sign, at: Instant::now() };
+    // Not only by the end: a target that is back must not wait until its answer is kept.
+    watch.tell(News::Over(over));
     settler.settle(work.claim, kind).await;
-    sign
+    over
 }
 
 /// Hands a request back that was never dispatched, which says nothing of its target.
-pub(crate) async fn hand_back(work: Work, settler: Settler) -> Option<Sign> {
+pub(crate) async fn hand_back(work: Work, settler: Settler) -> Over {
     settler.settle(work.claim, released(false, None)).await;
-    None
+    Over::unsaid()
 }
 
 /// The call, or how to settle a request that gets none.
@@ -167,7 +179,7 @@ async fn dispatch(
     work: &mut Work,
     prepared: Prepared,
     queue: &Arc<Queue>,
-    watch: Watch,
+    watch: &Watch,
 ) -> (SettleKind, Option<Sign>) {
     let Prepared { ticket, call, span } = prepared;
     let deadline = work.deadline;
@@ -177,7 +189,7 @@ async fn dispatch(
     let end = tokio::select! {
         biased;
         end = calling => end,
-        never = quiet(watch.patience, &sent) => match never {},
+        never = quiet(watch, &sent) => match never {},
     };
     let end = in_time(end, work.claim.is_lost());
     if let Some(outcome) = label(&end) {
@@ -205,13 +217,11 @@ async fn dispatch(
 }
 
 /// Tells once that the call was sent and is still out; never ends by itself.
-async fn quiet(patience: Option<Patience>, sent: &Sent) -> Infallible {
-    if let Some(Patience { time, quiet }) = patience {
+async fn quiet(watch: &Watch, sent: &Sent) -> Infallible {
+    if let Some(patience) = watch.patience {
         sent.wait().await;
-        sleep(time).await;
-        if let Some(task) = task::try_id() {
-            let _ = quiet.try_send(task);
-        }
+        sleep(patience).await;
+        watch.tell(News::Quiet);
     }
     pending().await
 }

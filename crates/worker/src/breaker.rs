@@ -65,6 +65,22 @@ pub(crate) enum Sign {
     },
 }
 
+/// The end of a call, or of an attempt that had none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Over {
+    /// What it says of the target.
+    pub(crate) sign: Option<Sign>,
+    /// When it was.
+    pub(crate) at: Instant,
+}
+
+impl Over {
+    /// Now, and it says nothing of the target.
+    pub(crate) fn unsaid() -> Self {
+        Self { sign: None, at: Instant::now() }
+    }
+}
+
 /// A call that is under way, as the breaker knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {

@@ -77,11 +77,13 @@ pub(crate) struct Tally {
     waited: Vec<Duration>,
 }
 
-/// An accepted claim: when its copy was sent and answered.
+/// An accepted claim.
 struct Accepted {
     claimed: Claimed,
+    /// When its copy was sent.
     sent: Instant,
-    answered: Instant,
+    /// When it ran, at the latest: what it says of the time left counts from there, however late its answer was read.
+    ran: Instant,
 }
 
 /// Claims for one worker session.
@@ -161,7 +163,7 @@ impl Claimer {
                 (accepted, deaf)
             }
         };
-        let Some(Accepted { claimed, sent, answered }) = accepted else {
+        let Some(Accepted { claimed, sent, ran }) = accepted else {
             let (brought, work) = (Brought::default(), Vec::new());
             return Answered { shard, brought, work, deaf, tally: None };
         };
@@ -170,7 +172,7 @@ impl Claimer {
             leases: claimed.leases.len(),
             suspects: claimed.leases.iter().filter(|lease| is_suspect(&lease.ticket)).count(),
             more: claimed.more,
-            next_due: claimed.next_due.map(|due| answered + due),
+            next_due: claimed.next_due.map(|due| ran + due),
         };
         // Held from here on: renewed, and let go if anything below fails.
         let held: Vec<(Claim, Lease)> = claimed
@@ -189,7 +191,7 @@ impl Claimer {
                 claim,
                 ticket: lease.ticket,
                 request,
-                deadline: answered + lease.left,
+                deadline: ran + lease.left,
                 cancel_asked: lease.cancel_asked,
             })
             .collect();
@@ -296,8 +298,9 @@ impl Claimer {
             return None;
         };
         let answered = Instant::now();
+        let ran = self.clock(shard).shown(claimed.now, sent, answered);
         self.sight(shard, claimed.now, sent, answered);
-        Some(Accepted { claimed, sent, answered })
+        Some(Accepted { claimed, sent, ran })
     }
 
     /// Takes a sight of the clock of Redis: what would end by a clock that leapt must rest.

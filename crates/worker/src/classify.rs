@@ -11,7 +11,7 @@ use crate::breaker::Sign;
 pub(crate) enum Fault {
     /// No connection: refused, unreachable, or the name does not resolve.
     Connect,
-    /// No connection, with TLS, within the connect time-out.
+    /// No connection, with TLS, within the connect time-out, or within the time of the attempt.
     ConnectTimeout,
     /// The TLS handshake failed: an expired or unknown certificate, among others.
     Tls,
@@ -19,7 +19,7 @@ pub(crate) enum Fault {
     Reset,
     /// The answer began, and then nothing came for the stall time-out.
     Stall,
-    /// The whole attempt took longer than its time-out, and no answer had begun.
+    /// The whole attempt took longer than its time-out: it was sent, and no answer had begun.
     Unanswered,
     /// The same, and an answer had begun.
     AttemptTimeout,

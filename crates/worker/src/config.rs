@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use holdfast_core::model::QueueName;
 use holdfast_runtime::settings::{
-    HttpVersion, QueueSettings, RedisSettings, TracesSettings, WorkerSettings,
+    GRACE, GRACE_RESERVE, HttpVersion, QueueSettings, RedisSettings, TracesSettings, WorkerSettings,
 };
 use holdfast_runtime::{Problems, Settings};
 
@@ -29,6 +29,8 @@ pub struct Config {
     pub(crate) renew_on: RenewOn,
     /// How long running calls may go on when the process is to end.
     pub(crate) drain: Duration,
+    /// How long what the drain did not finish may take to be handed back.
+    pub(crate) hand_back: Duration,
     /// Where traces go.
     pub(crate) traces: TracesSettings,
     /// Those it serves.
@@ -59,6 +61,7 @@ impl Config {
             renew,
             renew_on: RenewOn::default(),
             drain,
+            hand_back: hand_back(drain),
             traces: settings.traces.clone(),
             queues,
             declared: settings.queues.clone(),
@@ -69,6 +72,12 @@ impl Config {
     pub fn renewing_on(self, renew_on: RenewOn) -> Self {
         Self { renew_on, ..self }
     }
+}
+
+/// What the grace period leaves after the drain for handing back, with time to go.
+fn hand_back(drain: Duration) -> Duration {
+    let last = GRACE_RESERVE * 2 / 3;
+    GRACE.saturating_sub(drain).saturating_sub(last)
 }
 
 /// Host and process, where the settings give no name.
@@ -168,6 +177,16 @@ mod tests {
         assert_eq!((queue.path.as_str(), queue.target.http), ("/v1/x", Http::One));
         assert_eq!(queue.target.answer_limit, 1024 * 1024);
         assert_eq!(queue.target.stall_timeout, Duration::from_secs(7));
+    }
+
+    #[test]
+    fn drain_and_hand_back_end_inside_the_grace_period() {
+        for drain in [Duration::ZERO, Duration::from_secs(25), GRACE - GRACE_RESERVE] {
+            let rest = GRACE - drain - hand_back(drain);
+            // The frame keeps a second for itself, and what comes before it some time for delays.
+            assert!(rest >= Duration::from_millis(1_300), "{rest:?}");
+            assert!(hand_back(drain) > Duration::from_millis(500));
+        }
     }
 
     #[test]

@@ -185,8 +185,11 @@ impl Gateway {
     /// Sends a request and takes the answer, whatever its status.
     pub(crate) async fn send(&self, call: Call, sent: Sent) -> Result<Reply, Fault> {
         let begun = AtomicBool::new(false);
-        match timeout(self.target.attempt_timeout, self.exchange(call, sent, &begun)).await {
+        let exchange = self.exchange(call, sent.clone(), &begun);
+        match timeout(self.target.attempt_timeout, exchange).await {
             Ok(reply) => reply,
+            // Whatever time there was for that: no connection stood, and the target has seen nothing.
+            Err(_) if !sent.get() => Err(Fault::ConnectTimeout),
             Err(_) if begun.load(Ordering::Relaxed) => Err(Fault::AttemptTimeout),
             Err(_) => Err(Fault::Unanswered),
         }

@@ -12,6 +12,7 @@ use holdfast_core::redis::OpenError;
 use holdfast_core::script::{MAX_ITEMS, Renew, RenewReply};
 use holdfast_core::{Chain, Redis, StoreError, metrics};
 use holdfast_runtime::Seldom;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -113,7 +114,7 @@ fn on_thread(
     ended: DropGuard,
     started: oneshot::Sender<Result<(), StartError>>,
 ) {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(err) => {
             // Nobody listens any more: then nobody wants the thread.
@@ -121,7 +122,14 @@ fn on_thread(
             return;
         }
     };
-    runtime.block_on(renew(redis, plan, stop, ended, started));
+    run_on(runtime, renew(redis, plan, stop, ended, started));
+}
+
+/// Runs it to its end on a runtime that nobody needs afterwards.
+fn run_on(runtime: Runtime, all: impl Future<Output = ()>) {
+    runtime.block_on(all);
+    // A name that is being looked up can't be interrupted, and whoever joins this thread must not wait for it.
+    runtime.shutdown_background();
 }
 
 /// Renews until `stop`.
@@ -257,5 +265,37 @@ impl Round<'_> {
 fn warn_of(err: &StoreError, warnings: &Seldom) {
     if let Some(held_back) = warnings.now() {
         warn!(error = %Chain(err), held_back, "a renewal failed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn an_end_waits_for_no_name_that_is_being_looked_up() {
+        let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
+        let (begun, beginning) = mpsc::channel();
+        let (answer, answering) = mpsc::channel::<()>();
+        let asked = stop.clone();
+        let thread = thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            run_on(runtime, async move {
+                // As a look-up of a name does, it blocks and can't be interrupted.
+                tokio::task::spawn_blocking(move || {
+                    begun.send(()).unwrap();
+                    answering.recv_timeout(Duration::from_secs(20))
+                });
+                asked.cancelled().await;
+            });
+        });
+        beginning.recv().unwrap();
+        let started = std::time::Instant::now();
+        drop(Renewing { stop, ended, thread: Some(thread), task: JoinSet::new() });
+        let took = started.elapsed();
+        drop(answer);
+        assert!(took < Duration::from_secs(1), "{took:?}");
     }
 }

@@ -8,7 +8,6 @@ use holdfast_core::rights::Role;
 use holdfast_core::script::Register;
 use holdfast_core::{Chain, Redis};
 use holdfast_runtime::declare::Declaring;
-use holdfast_runtime::settings::{GRACE, GRACE_RESERVE};
 use holdfast_runtime::{BoxError, Services};
 use tokio::time::timeout;
 use tracing::info;
@@ -20,7 +19,7 @@ use crate::queue::{self, Queue, Shard};
 use crate::shown::Shown;
 use crate::slots::Share;
 use crate::store::Store;
-use crate::worker::Worker;
+use crate::worker::{Worked, Worker};
 use crate::{Config, files};
 
 /// The part of the process's health that is not ready until the queues are declared.
@@ -70,7 +69,7 @@ pub fn spawn(services: &mut Services, redis: Redis, config: Config) -> Result<()
         renew: config.renew,
         renew_on: config.renew_on,
         drain: config.drain,
-        hand_back: hand_back(config.drain),
+        hand_back: config.hand_back,
     };
     let health = services.health().clone();
     let (redis, session) = (worker.store.usual.clone(), worker.claimer.session());
@@ -79,12 +78,12 @@ pub fn spawn(services: &mut Services, redis: Redis, config: Config) -> Result<()
     services.spawn("files", |stop| files::run(queues, stop));
     services.spawn("worker", |stop| async move {
         // Nothing is claimed before the server has been looked at and the scripts know the queues' policy.
-        let worked = tokio::select! {
-            () = stop.cancelled() => Ok(()),
+        let Worked { result, left } = tokio::select! {
+            () = stop.cancelled() => Worked { result: Ok(()), left: LAST_WORD },
             () = health.until_ready(PART) => worker.run(stop.clone()).await,
         };
-        leave(&redis, session).await;
-        worked
+        leave(&redis, session, left).await;
+        result
     });
     Ok(())
 }
@@ -92,32 +91,53 @@ pub fn spawn(services: &mut Services, redis: Redis, config: Config) -> Result<()
 /// How long the end may wait for Redis to take note of it.
 const LAST_WORD: Duration = Duration::from_millis(300);
 
-/// Has this worker shown no more. One that can't say so is forgotten as one that was killed.
-async fn leave(redis: &Redis, session: Session) {
-    match timeout(LAST_WORD, Register::Ended(session).run(redis)).await {
+/// Has this worker shown no more. One that can't say so in the time that is left is forgotten as one that was killed.
+async fn leave(redis: &Redis, session: Session, left: Duration) {
+    if left.is_zero() {
+        // Whoever could not hand back in time would not be heard now either.
+        return info!("no time is left to tell redis of the end");
+    }
+    match timeout(LAST_WORD.min(left), Register::Ended(session).run(redis)).await {
         Ok(Ok(_)) => {}
         Ok(Err(err)) => info!(error = %Chain(&err), "redis does not know of the end"),
         Err(_) => info!("redis did not take note of the end in time"),
     }
 }
 
-/// What the grace period leaves after the drain for handing back, with time to go.
-fn hand_back(drain: Duration) -> Duration {
-    let last = GRACE_RESERVE * 2 / 3;
-    GRACE.saturating_sub(drain).saturating_sub(last)
-}
-
 #[cfg(test)]
 mod tests {
+    use holdfast_runtime::{Environment, Settings, Stop};
+    use holdfast_testkit::proxy::evalsha;
+    use holdfast_testkit::{Fault, Proxy, RedisServer, When};
+
     use super::*;
 
-    #[test]
-    fn drain_and_hand_back_end_inside_the_grace_period() {
-        for drain in [Duration::ZERO, Duration::from_secs(25), GRACE - GRACE_RESERVE] {
-            let rest = GRACE - drain - hand_back(drain);
-            let rest = rest - LAST_WORD;
-            assert!(rest > Duration::from_secs(1), "the frame keeps a second for itself: {rest:?}");
-            assert!(hand_back(drain) > Duration::from_millis(500));
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn there_is_no_last_word_after_a_hand_back_that_took_all_its_time() {
+        let claim = holdfast_core::script::all().into_iter().find(|it| it.name == "claim").unwrap();
+        for (delay, words) in [(Duration::ZERO, 1), (Duration::from_millis(1_500), 0)] {
+            let redis = RedisServer::start().await;
+            let proxy = Proxy::start(redis.port()).await;
+            let slow = proxy.inject(Fault::DelayReply(delay), When::Each, evalsha(&claim.sha1));
+            let last = proxy.count(|words| words.iter().any(|word| word == b"ended"));
+            let text = format!(
+                "[redis]\nurl = \"{}\"\n[worker]\ndrain = \"100ms\"\n[queues.q]\ntarget = \"http://127.0.0.1:1\"\n",
+                proxy.url()
+            );
+            let settings = Settings::load(&text, &Environment::default()).unwrap();
+            let mut config = Config::read(&settings).unwrap();
+            config.hand_back = Duration::from_millis(200);
+            let mut services = Services::new();
+            let store = services.open_redis(&config.redis).unwrap();
+            spawn(&mut services, store, config).unwrap();
+            let stop = Stop::default();
+            let ends = async {
+                slow.wait_matched(1, Duration::from_secs(10)).await;
+                stop.drain.cancel();
+            };
+            let (ended, ()) = tokio::join!(services.run(&stop), ends);
+            ended.unwrap();
+            assert_eq!(last.matched(), words, "claims are answered {delay:?} late");
         }
     }
 }

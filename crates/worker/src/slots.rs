@@ -10,7 +10,7 @@ use holdfast_core::script::MAX_ITEMS;
 use rand::Rng;
 use tokio::time::Instant;
 
-use crate::breaker::{Breaker, Call, Sign};
+use crate::breaker::{Breaker, Call, Over};
 
 /// Looks that are no further apart are made together.
 const SOON: Duration = Duration::from_secs(1);
@@ -58,24 +58,13 @@ pub(crate) struct Share {
     pub(crate) breaker: bool,
 }
 
-/// What ended a dispatch, as far as slots are concerned.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
-    /// The shard that it was claimed from.
-    pub(crate) shard: usize,
-    /// Whether it was a suspect.
-    pub(crate) was_suspect: bool,
-    /// As it was begun.
-    pub(crate) call: Option<Call>,
-    /// What its end says of the target.
-    pub(crate) sign: Option<Sign>,
-}
-
 #[derive(Debug)]
 struct Queue {
     slots: usize,
     /// Dispatches under way.
     running: usize,
+    /// Those of them whose call is over, as their breaker knows: they are to be settled.
+    settling: usize,
     /// Slots of the claims under way.
     set_aside: usize,
     breaker: Option<Breaker>,
@@ -84,21 +73,26 @@ struct Queue {
 impl Queue {
     fn new(share: Share) -> Self {
         let breaker = share.breaker.then(|| Breaker::new(share.slots));
-        Self { slots: share.slots, running: 0, set_aside: 0, breaker }
+        Self { slots: share.slots, running: 0, settling: 0, set_aside: 0, breaker }
     }
 
     /// The slots that it may take now.
     fn room(&self, now: Instant) -> usize {
         let free = self.free();
         let breaker = self.breaker.as_ref();
-        breaker.map_or(free, |it| free.min(it.room(now, self.running, self.set_aside)))
+        breaker.map_or(free, |it| free.min(it.room(now, self.calls(), self.set_aside)))
     }
 
     /// Whether slots that are set aside would be given now: its target may have become worse meanwhile.
     fn would_give(&self, slots: usize, now: Instant) -> bool {
         let before = self.set_aside.saturating_sub(slots);
         let breaker = self.breaker.as_ref();
-        breaker.is_none_or(|it| it.room(now, self.running, before) >= slots)
+        breaker.is_none_or(|it| it.room(now, self.calls(), before) >= slots)
+    }
+
+    /// What its target has to do.
+    fn calls(&self) -> usize {
+        self.running.saturating_sub(self.settling)
     }
 
     fn free(&self) -> usize {
@@ -283,9 +277,9 @@ impl Slots {
 
     /// A call has been out for its patience, and was not refused.
     pub(crate) fn taken(&mut self, shard: usize, call: &mut Call, now: Instant) {
-        let running = self.queues[self.shards[shard].queue].running;
+        let calls = self.queues[self.shards[shard].queue].calls();
         if let Some(breaker) = self.breaker_of(shard) {
-            breaker.taken(call, now, running);
+            breaker.taken(call, now, calls);
         }
     }
 
@@ -298,15 +292,28 @@ impl Slots {
         self.queues[queue].breaker.as_ref()
     }
 
-    /// A dispatch is over and its slot is free. True if its queue may take fewer from now on.
-    pub(crate) fn finished(&mut self, ended: Ended, now: Instant, rng: &mut impl Rng) -> bool {
-        let Ended { shard, was_suspect, call, sign } = ended;
+    /// A call is over. Its dispatch keeps its slot until it is settled, which may take long; its target is free for another.
+    /// True if its queue may take fewer from now on.
+    pub(crate) fn call_over(
+        &mut self,
+        shard: usize,
+        call: Call,
+        over: Over,
+        rng: &mut impl Rng,
+    ) -> bool {
+        let queue = &mut self.queues[self.shards[shard].queue];
+        queue.settling += 1;
+        let calls = queue.calls();
+        let breaker = queue.breaker.as_mut();
+        breaker.is_some_and(|breaker| breaker.end(call, over.sign, over.at, calls, rng))
+    }
+
+    /// A dispatch is over and its slot is free; `is_over` if that was said of its call.
+    pub(crate) fn finished(&mut self, shard: usize, was_suspect: bool, is_over: bool) {
         let queue = &mut self.queues[self.shards[shard].queue];
         queue.running = queue.running.saturating_sub(1);
-        let running = queue.running;
+        queue.settling = queue.settling.saturating_sub(usize::from(is_over));
         self.let_go(was_suspect);
-        let breaker = self.breaker_of(shard).zip(call);
-        breaker.is_some_and(|(breaker, call)| breaker.end(call, sign, now, running, rng))
     }
 
     fn let_go(&mut self, was_suspect: bool) {

@@ -12,16 +12,16 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::attempt::{self, Patience, Watch};
+use crate::attempt::{self, News, Told, Watch};
 use crate::bell::{self, Rang, Room, Waiter};
-use crate::breaker::{Call, Sign};
+use crate::breaker::{Call, Over};
 use crate::claimer::{Answered, Claimer, Tally, Wait};
 use crate::held::Held;
 use crate::queue::{Queue, Shard};
 use crate::renewer::{Plan, RenewOn, Renewing, StartError};
 use crate::settler::{self, Settler};
 use crate::shown::Shown;
-use crate::slots::{Ended, Share, Slots};
+use crate::slots::{Share, Slots};
 use crate::store::Store;
 
 /// How long a shard is left alone if nothing calls for it: somewhere in here, so that many workers
@@ -38,6 +38,8 @@ struct Running {
     is_suspect: bool,
     /// As its target's breaker knows it.
     call: Option<Call>,
+    /// The breaker knows of its end: what is left is to be settled.
+    is_over: bool,
 }
 
 /// Why a worker can't go on.
@@ -52,6 +54,13 @@ pub(crate) enum Broken {
     /// One of its loops has ended, which none does by itself.
     #[error("the {0} loop has ended")]
     Ended(&'static str),
+}
+
+/// How a worker has ended.
+pub(crate) struct Worked {
+    pub(crate) result: Result<(), Broken>,
+    /// Of the time for the drain and for handing back.
+    pub(crate) left: Duration,
 }
 
 /// A worker process, without what stands around it.
@@ -73,16 +82,24 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Works until `stop`, then finishes or hands back what it has claimed.
-    pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), Broken> {
+    pub(crate) async fn run(mut self, stop: CancellationToken) -> Worked {
+        let (renewing, mut desk) = match self.begin().await {
+            Ok(begun) => begun,
+            Err(broken) => return Worked { result: Err(broken), left: self.hand_back },
+        };
+        let result = desk.work(&mut self, &renewing, &stop).await;
+        let left = desk.finish(&self).await;
+        // Renewing ends after the drain, so that no lease lapses meanwhile.
+        drop(renewing);
+        Worked { result, left }
+    }
+
+    async fn begin(&mut self) -> Result<(Renewing, Desk), Broken> {
         let lease = self.claimer.lease;
         let (held, shards) = (Arc::clone(&self.held), Arc::clone(&self.shards));
         let plan = Plan { held, shards, lease, every: self.renew, on: self.renew_on };
-        // Dropped after the drain, so that no lease lapses meanwhile.
         let renewing = Renewing::start(self.store.usual.clone(), plan).await?;
-        let mut desk = Desk::open(&mut self)?;
-        let worked = desk.work(&mut self, &renewing, &stop).await;
-        desk.finish(&self).await;
-        worked
+        Ok((renewing, Desk::open(self)?))
     }
 }
 
@@ -95,10 +112,10 @@ struct Desk {
     claims: JoinSet<Answered>,
     /// Each gives the shards in which it has found something.
     looks: JoinSet<Vec<usize>>,
-    attempts: JoinSet<Option<Sign>>,
+    attempts: JoinSet<Over>,
     running: HashMap<Id, Running>,
-    /// Attempts whose call was sent, and for long not refused.
-    quiet: (mpsc::Sender<Id>, mpsc::Receiver<Id>),
+    /// What the breakers are to know of calls before their attempts are over.
+    news: (mpsc::Sender<Told>, mpsc::Receiver<Told>),
     settler: Settler,
     writers: JoinSet<()>,
     waiters: JoinSet<()>,
@@ -143,8 +160,8 @@ impl Desk {
             looks: JoinSet::new(),
             attempts: JoinSet::new(),
             running: HashMap::new(),
-            // What finds no place is told by the end of its call.
-            quiet: mpsc::channel(256),
+            // What finds no place is told by the end of its attempt.
+            news: mpsc::channel(256),
             settler,
             writers: writers.into_iter().map(settler::Writer::run).collect(),
             waiters,
@@ -188,7 +205,13 @@ impl Desk {
                 Some(_) = self.writers.join_next() => return Err(Broken::Ended("settle")),
                 Some(_) = self.waiters.join_next() => return Err(Broken::Ended("bell")),
                 Some(ended) = self.attempts.join_next_with_id() => self.ended(worker, ended),
-                Some(id) = self.quiet.1.recv() => self.taken(worker, id),
+                Some(news) = self.news.1.recv() => {
+                    self.heard_of(worker, news);
+                    // Each round costs more than what is told.
+                    while let Ok(news) = self.news.1.try_recv() {
+                        self.heard_of(worker, news);
+                    }
+                }
                 Some(answered) = self.claims.join_next() => {
                     let Ok(answered) = answered else { return Err(Broken::Ended("claim")) };
                     self.answered(worker, answered);
@@ -265,40 +288,57 @@ impl Desk {
         for work in work {
             let queue = Arc::clone(&worker.queues[worker.shards[shard].queue]);
             let (call, is_suspect) = (self.slots.begin(shard, now), work.is_suspect());
-            let patience = call.and_then(|call| call.patience);
-            let quiet = &self.quiet.0;
-            let patience = patience.map(|time| Patience { time, quiet: quiet.clone() });
-            let watch = Watch { patience, is_probe: call.is_some_and(|call| call.is_probe()) };
+            let watch = Watch {
+                patience: call.and_then(|call| call.patience),
+                is_probe: call.is_some_and(|call| call.is_probe()),
+                news: call.map(|_| self.news.0.clone()),
+            };
             let attempt = attempt::run(work, queue, self.settler.clone(), watch);
-            let running = Running { shard, is_suspect, call };
+            let running = Running { shard, is_suspect, call, is_over: false };
             self.running.insert(self.attempts.spawn(Box::pin(attempt)).id(), running);
         }
     }
 
     /// A dispatch is over, also by a panic: then its lease lapses, but its slot is free.
-    fn ended(&mut self, worker: &mut Worker, ended: Result<(Id, Option<Sign>), JoinError>) {
-        let (id, sign) = match ended {
+    fn ended(&mut self, worker: &mut Worker, ended: Result<(Id, Over), JoinError>) {
+        let (id, over) = match ended {
             Ok(ended) => ended,
             Err(err) => {
                 error!("a dispatch panicked: its lease is left to lapse");
-                (err.id(), None)
+                (err.id(), Over::unsaid())
             }
         };
-        let Some(Running { shard, is_suspect, call }) = self.running.remove(&id) else { return };
-        let (now, mut rng) = (Instant::now(), rand::rng());
-        let ended = Ended { shard, was_suspect: is_suspect, call, sign };
-        let less = self.slots.finished(ended, now, &mut rng);
-        self.show(worker, shard, less);
+        let Some(Running { shard, is_suspect, call, is_over }) = self.running.remove(&id) else {
+            return;
+        };
+        if let Some(call) = call.filter(|_| !is_over) {
+            self.over(worker, shard, call, over);
+        }
+        self.slots.finished(shard, is_suspect, call.is_some());
     }
 
-    /// A call has been out for its patience.
-    fn taken(&mut self, worker: &mut Worker, id: Id) {
+    /// A call says something before its attempt is over.
+    fn heard_of(&mut self, worker: &mut Worker, (id, news): Told) {
         let Some(running) = self.running.get_mut(&id) else { return };
         let shard = running.shard;
-        if let Some(call) = &mut running.call {
-            self.slots.taken(shard, call, Instant::now());
-            self.show(worker, shard, false);
+        let Some(call) = &mut running.call else { return };
+        match news {
+            News::Quiet => {
+                self.slots.taken(shard, call, Instant::now());
+                self.show(worker, shard, false);
+            }
+            News::Over(over) => {
+                let call = *call;
+                running.is_over = true;
+                self.over(worker, shard, call, over);
+            }
         }
+    }
+
+    /// A call is over: its target's breaker is told, and others of what that does.
+    fn over(&mut self, worker: &mut Worker, shard: usize, call: Call, over: Over) {
+        let less = self.slots.call_over(shard, call, over, &mut rand::rng());
+        self.show(worker, shard, less);
     }
 
     /// Lets others see what a breaker does.
@@ -311,8 +351,9 @@ impl Desk {
         worker.shown.look(queue, breaker);
     }
 
-    /// Finishes what runs, as far as the drain allows, and hands back the rest.
-    async fn finish(&mut self, worker: &Worker) {
+    /// Finishes what runs, as far as the drain allows, and hands back the rest. Gives what is left of the time for both.
+    async fn finish(&mut self, worker: &Worker) -> Duration {
+        let until = Instant::now() + worker.drain + worker.hand_back;
         self.waiters.abort_all();
         if let Some(claim) = self.at_bell.take() {
             claim.cancel();
@@ -346,6 +387,7 @@ impl Desk {
         if timeout(worker.hand_back, all).await.is_err() {
             warn!(left = self.attempts.len(), "not handed back in time: left to lapse");
         }
+        until.saturating_duration_since(Instant::now())
     }
 
     /// A claim that was under way when the process was told to end: nothing of it is dispatched.

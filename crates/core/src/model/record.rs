@@ -190,6 +190,12 @@ impl Answer {
         packed.freeze()
     }
 
+    /// How many bytes it packs to.
+    pub(crate) fn packed_size(&self) -> usize {
+        let pair = |(name, value): &(String, Bytes)| 2 + name.len() + 4 + value.len();
+        4 + self.headers.iter().map(pair).sum::<usize>() + self.body.len()
+    }
+
     fn unpack(mut reader: Reader) -> Result<Self, Undecodable> {
         let broken = reader.broken();
         let mut head = reader.long()?;

@@ -98,7 +98,7 @@ impl SettleItem {
     pub fn size(&self) -> usize {
         128 + match &self.kind {
             SettleKind::Ack { answer, .. } | SettleKind::Bury { answer: Some(answer), .. } => {
-                answer.body.len()
+                answer.packed_size()
             }
             _ => 0,
         }
@@ -178,5 +178,34 @@ impl Settle<'_> {
                 _ => None,
             })
             .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_an_item_covers_all_that_it_sends() {
+        let header = |name: &str, size| (name.to_owned(), Bytes::from(vec![b'v'; size]));
+        let answer = Answer {
+            headers: vec![header("content-type", 16), header("retry-after", 60_000)],
+            body: Bytes::from_static(b"body"),
+        };
+        let failure = Failure { code: crate::model::FailureCode::Status, status: 503 };
+        let outcome = Burial::AnswerTooLarge;
+        for kind in [
+            SettleKind::Ack { status: 200, answer: answer.clone() },
+            SettleKind::Bury { outcome, failure, answer: Some(answer) },
+            SettleKind::Bury { outcome, failure, answer: None },
+            SettleKind::Retry { delay: Duration::from_secs(60), failure },
+            SettleKind::Release { sent: true, failure: Some(failure) },
+        ] {
+            let item =
+                SettleItem { fence: Fence::from([1; 32]), handle: Handle::from([2; 32]), kind };
+            let sent: usize = item.row().iter().map(Bytes::len).sum();
+            let size = item.size();
+            assert!((sent..=sent + 128).contains(&size), "{sent} bytes, told as {size}");
+        }
     }
 }

@@ -2,6 +2,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use super::*;
+use crate::breaker::Sign;
 
 const POLL: Duration = Duration::from_secs(1);
 
@@ -14,8 +15,20 @@ fn slots(queues: &[usize], queue_of: &[usize]) -> (Slots, Instant) {
 
 impl Slots {
     fn over(&mut self, shard: usize, was_suspect: bool) {
-        let ended = Ended { shard, was_suspect, call: None, sign: None };
-        self.finished(ended, Instant::now(), &mut StdRng::seed_from_u64(1));
+        self.finished(shard, was_suspect, false);
+    }
+
+    /// A call ends, and is settled at once.
+    fn ends(
+        &mut self,
+        shard: usize,
+        call: Option<Call>,
+        (sign, at): (Sign, Instant),
+        rng: &mut StdRng,
+    ) -> bool {
+        let less = self.call_over(shard, call.unwrap(), Over { sign: Some(sign), at }, rng);
+        self.finished(shard, false, true);
+        less
     }
 }
 
@@ -231,7 +244,7 @@ fn a_queue_whose_target_refuses_is_asked_for_a_probe_and_nothing_else() {
     let share = Share { slots: 8, breaker: true };
     let mut slots = Slots::new([share, share].into_iter(), &[0, 0, 1], now);
     let mut rng = StdRng::seed_from_u64(2);
-    let busy = Some(Sign::Busy { reason: "429", asked: None });
+    let busy = Sign::Busy { reason: "429", asked: None };
     assert_eq!(frees(&slots.offer(now)), [(0, 4), (1, 4), (2, 8)]);
     slots.answered(0, Brought { more: true, ..brought(4) }, now, POLL);
     slots.answered(1, Brought { more: true, ..brought(4) }, now, POLL);
@@ -239,8 +252,7 @@ fn a_queue_whose_target_refuses_is_asked_for_a_probe_and_nothing_else() {
     let calls: Vec<_> = (0..8).map(|at| (at / 4, slots.begin(at / 4, now))).collect();
     let mut less = 0;
     for (shard, call) in calls {
-        let ended = Ended { shard, was_suspect: false, call, sign: busy };
-        less += usize::from(slots.finished(ended, now, &mut rng));
+        less += usize::from(slots.ends(shard, call, (busy, now), &mut rng));
     }
     assert_eq!(less, 2, "halved, then opened");
     assert_eq!(slots.offer(now), []);
@@ -258,9 +270,11 @@ fn a_queue_whose_target_refuses_is_asked_for_a_probe_and_nothing_else() {
     slots.answered(1 - shard, brought(1), look, POLL);
     let call = slots.begin(1 - shard, look);
     assert_eq!(slots.offer(look), []);
-    let sign = Some(Sign::Answered);
-    slots.finished(Ended { shard: 1 - shard, was_suspect: false, call, sign }, look, &mut rng);
-    assert!(slots.has_room(0, look), "it was answered");
+    let over = Over { sign: Some(Sign::Answered), at: look };
+    slots.call_over(1 - shard, call.unwrap(), over, &mut rng);
+    assert_eq!(slots.queues[0].room(look), 2, "it was answered, and is still to be settled");
+    slots.finished(1 - shard, false, true);
+    assert_eq!(slots.queues[0].room(look), 2, "its slot alone has become free");
 }
 
 #[test]
@@ -310,10 +324,9 @@ fn a_claim_that_waits_is_called_back_once_its_target_refuses_calls() {
     slots.answered(0, brought(7), now, POLL);
     let calls: Vec<_> = (0..7).map(|_| slots.begin(0, now)).collect();
     assert!(slots.offer_at_bell(now).is_some() && !slots.calls_back(now));
-    let sign = Some(Sign::Unreachable { reason: "connect" });
+    let sign = Sign::Unreachable { reason: "connect" };
     for call in calls {
-        let ended = Ended { shard: 0, was_suspect: false, call, sign };
-        slots.finished(ended, now + POLL, &mut StdRng::seed_from_u64(1));
+        slots.ends(0, call, (sign, now + POLL), &mut StdRng::seed_from_u64(1));
     }
     assert!(slots.calls_back(now + POLL));
 }

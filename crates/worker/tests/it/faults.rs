@@ -38,6 +38,25 @@ async fn a_claim_whose_reply_is_lost_is_sent_again_and_dispatches_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_is_answered_late_moves_no_deadline() {
+    let stage = Stage::set().await;
+    let proxy = Proxy::start(stage.redis.port()).await;
+    let worker = stage.worker_by(&proxy.url(), "", "").await;
+    // The worker knows the clock of Redis from now on.
+    let spot = stage.submit("first", "{}").await;
+    stage.record(&spot).await;
+    let slow = Fault::DelayReply(Duration::from_millis(1500));
+    let late = proxy.inject(slow, When::Each, evalsha(&sha("claim")));
+    // One waits at the bell that will be answered late.
+    late.wait_matched(1, SOON).await;
+    let spot = stage.submit_for("late", "{}", Duration::from_millis(1200)).await;
+    let record = stage.record(&spot).await;
+    assert_eq!((record.outcome, record.attempts), (Outcome::DeadlineExceeded, 1));
+    assert_eq!(stage.gateway.counts().arrived, 1, "it is not called after its deadline");
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_settle_whose_reply_is_lost_is_sent_again_and_frees_its_slot() {
     let stage = Stage::set().await;
     let proxy = Proxy::start(stage.redis.port()).await;

@@ -32,6 +32,30 @@ async fn a_large_answer_may_take_longer_than_other_calls_and_holds_up_none() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_target_is_back_once_a_probe_is_answered_however_long_its_answer_takes_to_be_kept() {
+    let stage = Stage::set().await;
+    let proxy = Proxy::start(stage.redis.port()).await;
+    let is_large = |words: &[Vec<u8>]| words.iter().any(|word| word.len() > 1 << 20);
+    let slow = proxy.inject(Fault::DelayRequest(2 * SOON), When::Each, is_large);
+    // Five refusals with no answer among them open the breaker; the next call is a probe.
+    let rules = vec![
+        Rule::new().status(503).times(5),
+        Rule::new().body("a".repeat(2 << 20)).times(1),
+        Rule::new(),
+    ];
+    stage.gateway.script(rules).unwrap();
+    let worker = stage.worker_by(&proxy.url(), "", "concurrency = 5").await;
+    for at in 0..5 {
+        stage.submit(&format!("a{at}"), "{}").await;
+    }
+    slow.wait_fired(1, SOON).await;
+    // The probe is answered, and its answer is on its way for longer than this waits.
+    stage.arrivals(10).await;
+    // Not stopped: it would wait for that answer.
+    drop(worker);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_body_may_take_longer_than_other_calls_and_holds_up_none() {
     let stage = set().await;
     let large = submit(&stage, "large", LATER).await;

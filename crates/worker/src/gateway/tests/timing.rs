@@ -78,6 +78,22 @@ async fn an_attempt_in_which_no_answer_begins_is_told_apart() {
 }
 
 #[tokio::test]
+async fn a_connection_that_does_not_stand_within_the_attempt_is_told_as_such_and_nothing_was_sent()
+{
+    // A place in the queue of this one is taken, and there is no other: what comes next is dropped.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let listener = socket.listen(0).unwrap();
+    let addr = listener.local_addr().unwrap();
+    let _waits = tokio::net::TcpStream::connect(addr).await.unwrap();
+    let attempt_timeout = Duration::from_millis(300);
+    let gateway = Gateway::open(Target { attempt_timeout, ..target(addr) }).unwrap();
+    let sent = Sent::default();
+    let late = gateway.send(gateway.call(b"{}"), sent.clone()).await;
+    assert_eq!((late, sent.get()), (Err(Fault::ConnectTimeout), false));
+}
+
+#[tokio::test]
 async fn a_kept_connection_that_the_server_closes_costs_a_retry_at_most() {
     let answers = vec![vec![Step::Send(OK.to_vec()), Step::Close]];
     let server = RawGateway::start(Reading::Fast, answers).await;
