@@ -116,7 +116,10 @@ impl Ended {
 
     fn response(&self, status_code: u16) -> Result<Response, Failure> {
         let (body, body_encoding) = embedded(self.body())?;
-        Ok(Response { status_code, request_id: self.generation.clone(), body, body_encoding })
+        // The gateway's own name for its call, else ours for the submission.
+        let theirs = self.reply.header("holdfast-gateway-x-request-id").filter(|id| !id.is_empty());
+        let request_id = theirs.map(str::to_owned).or_else(|| self.generation.clone());
+        Ok(Response { status_code, request_id, body, body_encoding })
     }
 }
 
@@ -183,6 +186,21 @@ mod tests {
         assert!(line.contains(r#""body":"//4=","body_encoding":"base64""#), "{line}");
         let line = line_of(&answered("204", b""));
         assert!(line.contains(r#""body":"","body_encoding":"text""#), "{line}");
+    }
+
+    fn answered_with(headers: &[(&'static str, &str)], body: &[u8]) -> String {
+        let ours = [("holdfast-outcome", "answered"), ("holdfast-status", "200")];
+        let ours = [&ours[..], &[("holdfast-generation", "ab")], headers].concat();
+        line_of(&Ended::read(reply(200, &ours, body)).unwrap())
+    }
+
+    #[test]
+    fn the_id_of_an_answer_is_the_gateways_own_where_it_gave_one() {
+        let id = |value| answered_with(&[("holdfast-gateway-x-request-id", value)], b"{}");
+        assert!(id("up-77").contains(r#""request_id":"up-77""#));
+        for none in ["", "caf\u{e9}"] {
+            assert!(id(none).contains(r#""request_id":"ab""#), "{none}");
+        }
     }
 
     #[test]

@@ -35,6 +35,17 @@ const STATUS: HeaderName = HeaderName::from_static("holdfast-status");
 const ATTEMPTS: HeaderName = HeaderName::from_static("holdfast-attempts");
 const GENERATION: HeaderName = HeaderName::from_static("holdfast-generation");
 
+/// What else is kept of the gateway's head, and how it is told: under its own name a client would act on it, or take it
+/// for ours.
+const BESIDE: [(&str, HeaderName); 3] = [
+    ("x-request-id", HeaderName::from_static("holdfast-gateway-x-request-id")),
+    ("location", HeaderName::from_static("holdfast-gateway-location")),
+    ("retry-after", HeaderName::from_static("holdfast-gateway-retry-after")),
+];
+
+/// The longest value of these that is told, in bytes: proxies drop an answer whose head is long.
+const BESIDE_LIMIT: usize = 2048;
+
 /// When to ask again for what has not ended, in seconds, drawn anew each time.
 const AGAIN: std::ops::RangeInclusive<u64> = 1..=3;
 
@@ -55,6 +66,9 @@ pub(crate) const RESULT: Operation = Operation {
                 "Holdfast-Status",
                 "Holdfast-Attempts",
                 "Holdfast-Generation",
+                "Holdfast-Gateway-X-Request-Id",
+                "Holdfast-Gateway-Location",
+                "Holdfast-Gateway-Retry-After",
                 "Preference-Applied",
             ],
             leads_to: &[],
@@ -173,6 +187,7 @@ fn told(named: &Named, found: &Found) -> Result<Response, Problem> {
 fn response_of(record: Record) -> Response {
     let generation = record.generation.to_string();
     let (outcome, status, attempts) = (record.outcome, record.status, record.attempts);
+    let beside = beside(&record);
     let mut response = match outcome {
         Outcome::Answered => answer_of(record),
         _ => without_answer(&record).into_response_with(StatusCode::OK),
@@ -184,7 +199,17 @@ fn response_of(record: Record) -> Response {
     }
     headers.insert(ATTEMPTS, HeaderValue::from(attempts));
     insert_text(headers, GENERATION, &generation);
+    headers.extend(beside);
     response
+}
+
+/// What is told of the gateway's head beside its body: the first of each. What no reader could take is left out.
+fn beside(record: &Record) -> HeaderMap {
+    let told = BESIDE.into_iter().filter_map(|(kept, name)| {
+        let value = record.answer.header(kept).filter(|value| value.len() <= BESIDE_LIMIT)?;
+        Some((name, HeaderValue::from_bytes(value).ok()?))
+    });
+    told.collect()
 }
 
 /// The gateway's answer, byte for byte.
