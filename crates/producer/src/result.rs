@@ -14,6 +14,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use holdfast_core::model::{Failure, Generation, Home, Outcome, Previous, Record};
 use holdfast_core::script::Found;
 use serde_json::{Value, json};
@@ -214,10 +215,15 @@ fn beside(record: &Record) -> HeaderMap {
 
 /// The gateway's answer, byte for byte.
 fn answer_of(record: Record) -> Response {
-    let kept = [CONTENT_TYPE, CONTENT_ENCODING].map(|name| {
-        let value = record.answer.header(name.as_str());
+    let first = record.answer.header(CONTENT_TYPE.as_str()).cloned();
+    // Several encodings may come in several lines. One line means the same, and a reader that looks at the first one
+    // misses none.
+    let all: Vec<&[u8]> =
+        record.answer.headers(CONTENT_ENCODING.as_str()).map(|value| &value[..]).collect();
+    let joined = (!all.is_empty()).then(|| Bytes::from(all.join(&b", "[..])));
+    let kept = [(CONTENT_TYPE, first), (CONTENT_ENCODING, joined)].map(|(name, value)| {
         // What is no header value was none of the gateway's either.
-        (name, value.and_then(|value| HeaderValue::from_bytes(value).ok()))
+        (name, value.and_then(|value| HeaderValue::from_bytes(&value).ok()))
     });
     let mut response = Response::new(Body::new(Pieces(record.answer.body)));
     let headers = response.headers_mut();

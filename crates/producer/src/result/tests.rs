@@ -1,4 +1,3 @@
-use bytes::Bytes;
 use holdfast_core::model::{Answer, FailureCode};
 use http_body_util::BodyExt;
 
@@ -113,4 +112,18 @@ async fn a_header_that_could_hinder_its_reader_is_left_out_and_the_answer_told()
         assert!(!response.headers().contains_key("holdfast-gateway-x-request-id"));
         assert_eq!(response.headers()["holdfast-gateway-retry-after"], "7");
     }
+}
+
+#[tokio::test]
+async fn an_encoding_that_came_in_several_lines_is_told_whole_and_in_order() {
+    let lines: [(&str, &[u8]); 3] = [
+        ("content-encoding", b"br"),
+        ("content-type", b"text/plain"),
+        ("content-encoding", b"gzip"),
+    ];
+    let response =
+        response_of(Record { status: 200, answer: kept(&lines), ..record(Outcome::Answered) });
+    let told: Vec<_> = response.headers().get_all(CONTENT_ENCODING).iter().collect();
+    assert_eq!(told, ["br, gzip"]);
+    assert_eq!(response.headers()[CONTENT_TYPE], "text/plain");
 }
