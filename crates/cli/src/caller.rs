@@ -23,14 +23,17 @@ pub(crate) enum Trouble {
     Away(#[from] NoAnswer),
     /// The server asks to come again later.
     #[error(transparent)]
-    Busy(#[from] Refusal),
+    Busy(Refusal),
+    /// Something else than Holdfast answered.
+    #[error(transparent)]
+    Foreign(Refusal),
 }
 
 impl From<Trouble> for Failure {
     fn from(trouble: Trouble) -> Self {
         match trouble {
             Trouble::Away(away) => away.into(),
-            Trouble::Busy(refusal) => refusal.into(),
+            Trouble::Busy(refusal) | Trouble::Foreign(refusal) => refusal.into(),
         }
     }
 }
@@ -55,6 +58,8 @@ pub(crate) struct Caller {
     patience: Duration,
     /// Whether a queue that is full is waited for without limit: it drains.
     waits_for_room: bool,
+    /// Whether Holdfast has answered before: then a page of something else will pass.
+    is_known: AtomicBool,
     notes: Notes,
     /// Each is told once: many calls run into the same.
     told_away: AtomicBool,
@@ -64,8 +69,8 @@ pub(crate) struct Caller {
 impl Caller {
     /// Tries a call again for so long.
     pub(crate) fn new(api: Api, patience: Duration, notes: Notes) -> Self {
-        let (told_away, told_full) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { api, patience, waits_for_room: false, notes, told_away, told_full }
+        let [is_known, told_away, told_full] = [(); 3].map(|()| AtomicBool::new(false));
+        Self { api, patience, waits_for_room: false, is_known, notes, told_away, told_full }
     }
 
     /// The same, and waits for room as long as that takes.
@@ -78,8 +83,14 @@ impl Caller {
         let mut tries = Tries::default();
         loop {
             let (trouble, asked) = match self.api.send(call).await {
-                Ok(reply) if !reply.is_busy() => return Ok(reply),
-                Ok(reply) => (Trouble::Busy(reply.refusal()), reply.retry_after()),
+                Ok(reply) if reply.is_busy() => {
+                    (Trouble::Busy(reply.refusal()), reply.retry_after())
+                }
+                Ok(reply) if reply.is_foreign() => (Trouble::Foreign(reply.refusal()), None),
+                Ok(reply) => {
+                    self.is_known.store(true, Ordering::Relaxed);
+                    return Ok(reply);
+                }
                 Err(away) => (Trouble::Away(away), None),
             };
             sleep(self.again(trouble, asked, &mut tries)?).await;
@@ -88,7 +99,11 @@ impl Caller {
 
     /// Sends a call that is answered line by line, once: each line has its own tries.
     pub(crate) async fn call_for_lines(&self, call: &Call) -> Came {
-        self.api.send_for_lines(call).await
+        let came = self.api.send_for_lines(call).await;
+        if matches!(came, Came::Lines(..)) {
+            self.is_known.store(true, Ordering::Relaxed);
+        }
+        came
     }
 
     /// How long to wait before the next try, `asked` being what the server asks for; the trouble, if patience has ended.
@@ -99,6 +114,10 @@ impl Caller {
         tries: &mut Tries,
     ) -> Result<Duration, Trouble> {
         let is_full = matches!(&trouble, Trouble::Busy(refusal) if refusal.status == 429);
+        // Who meets nothing of Holdfast at first has the wrong address.
+        if matches!(trouble, Trouble::Foreign(_)) && !self.is_known.load(Ordering::Relaxed) {
+            return Err(trouble);
+        }
         if is_full && self.waits_for_room {
             tries.since = None;
         } else if tries.since.get_or_insert_with(Instant::now).elapsed() >= self.patience {
@@ -153,9 +172,23 @@ mod tests {
     async fn a_busy_server_is_asked_again_with_the_same_bytes() {
         let server = refusing(503, Some(2)).await;
         let caller = caller(&server.url(), Duration::from_secs(30));
-        // The stand-in knows no such path; that it says so is an answer.
-        assert_eq!(caller.call(&submit()).await.unwrap().status, 404);
+        // The stand-in knows no such path, and says so in its own way.
+        let came = caller.call(&submit()).await;
+        assert!(matches!(came, Err(Trouble::Foreign(refusal)) if refusal.status == 404));
         assert_eq!(server.bodies(), ["{}", "{}", "{}"]);
+    }
+
+    #[tokio::test]
+    async fn a_page_of_something_else_passes_once_holdfast_was_there() {
+        let server = StandIn::start(Options::default()).await.unwrap();
+        let status = Rule::new().status(202).body(r#"{"id":"a","generation":"ab"}"#);
+        let page = Rule::new().status(302).body("<html>").times(2);
+        server.script(vec![status.clone().times(1), page, status]).unwrap();
+        let caller = caller(&server.url(), Duration::from_secs(30));
+        for arrived in [1, 4] {
+            assert_eq!(caller.call(&submit()).await.unwrap().status, 202);
+            assert_eq!(server.counts().arrived, arrived);
+        }
     }
 
     #[tokio::test]
@@ -170,7 +203,8 @@ mod tests {
     async fn a_full_queue_is_waited_for_where_that_is_wanted() {
         let server = refusing(429, Some(3)).await;
         let caller = caller(&server.url(), Duration::ZERO).waiting_for_room();
-        assert_eq!(caller.call(&submit()).await.unwrap().status, 404);
+        let came = caller.call(&submit()).await;
+        assert!(matches!(came, Err(Trouble::Foreign(refusal)) if refusal.status == 404));
         let server = refusing(429, None).await;
         let impatient = self::caller(&server.url(), Duration::ZERO).call(&submit()).await;
         assert!(matches!(impatient, Err(Trouble::Busy(refusal)) if refusal.status == 429));
