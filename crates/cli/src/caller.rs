@@ -9,7 +9,7 @@ use crate::api::{Api, Came, NoAnswer};
 use crate::call::Call;
 use crate::failure::Failure;
 use crate::notes::Notes;
-use crate::reply::{Refusal, Reply};
+use crate::reply::{FOREIGN, Refusal, Reply};
 
 /// The pause before the second try, and the longest one, where the server asks for none.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -27,6 +27,21 @@ pub(crate) enum Trouble {
     /// Something else than Holdfast answered.
     #[error(transparent)]
     Foreign(Refusal),
+}
+
+impl Trouble {
+    /// Whether a submit may have been taken all the same.
+    fn is_open(&self) -> bool {
+        match self {
+            Self::Away(NoAnswer::Connect { .. }) | Self::Foreign(_) => false,
+            Self::Away(_) => true,
+            // What stands before the API does not know what became of a call behind it.
+            Self::Busy(refusal) => {
+                refusal.status != 429
+                    && matches!(refusal.code.as_str(), "outcome-unknown" | "internal" | FOREIGN)
+            }
+        }
+    }
 }
 
 impl From<Trouble> for Failure {
@@ -61,6 +76,8 @@ pub(crate) struct Caller {
     /// Whether Holdfast has answered before: then a page of something else will pass.
     is_known: AtomicBool,
     notes: Notes,
+    /// Whether a call may have had an effect that its answer did not tell.
+    is_open: AtomicBool,
     /// Each is told once: many calls run into the same.
     told_away: AtomicBool,
     told_full: AtomicBool,
@@ -69,8 +86,9 @@ pub(crate) struct Caller {
 impl Caller {
     /// Tries a call again for so long.
     pub(crate) fn new(api: Api, patience: Duration, notes: Notes) -> Self {
-        let [is_known, told_away, told_full] = [(); 3].map(|()| AtomicBool::new(false));
-        Self { api, patience, waits_for_room: false, is_known, notes, told_away, told_full }
+        let [is_known, is_open, told_away, told_full] = [(); 4].map(|()| AtomicBool::new(false));
+        let waits_for_room = false;
+        Self { api, patience, waits_for_room, is_known, notes, is_open, told_away, told_full }
     }
 
     /// The same, and waits for room as long as that takes.
@@ -93,8 +111,16 @@ impl Caller {
                 }
                 Err(away) => (Trouble::Away(away), None),
             };
+            if trouble.is_open() {
+                self.is_open.store(true, Ordering::Relaxed);
+            }
             sleep(self.again(trouble, asked, &mut tries)?).await;
         }
+    }
+
+    /// Whether a call that failed may have had its effect.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
     }
 
     /// Sends a call that is answered line by line, once: each line has its own tries.

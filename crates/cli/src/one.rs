@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::item::{Item, Until, payload};
 use crate::notes::Notes;
 use crate::output::Output;
+use crate::reply::Reply;
 use crate::requests::{LONGEST_WAIT, print, rest, show};
 
 /// What is read of a status.
@@ -39,8 +40,17 @@ pub(crate) async fn submit(args: &SubmitArgs, output: &mut Output) -> Result<(),
     let item = Item { id: &id, until: &until, custom_id: None, payload }.text();
 
     let caller = Caller::new(Api::open(&args.api)?, args.patience, Notes::plain());
-    let reply = caller.call(&Call::submit(&args.api.queue, item)).await?;
-    if !args.wait || !matches!(reply.status, StatusCode::OK | StatusCode::ACCEPTED) {
+    let came = caller.call(&Call::submit(&args.api.queue, item)).await;
+    let is_taken = |reply: &Reply| matches!(reply.status, StatusCode::OK | StatusCode::ACCEPTED);
+    if caller.is_open() && !came.as_ref().is_ok_and(is_taken) {
+        // Whoever submits the body anew without this id would have it run twice.
+        let under = if args.id.is_none() { format!(" with --id {id}") } else { String::new() };
+        let told = "it may have been taken: the same command";
+        Notes::plain()
+            .say(format!("holdfastctl: {told}{under} asks again and submits no second one"));
+    }
+    let reply = came?;
+    if !args.wait || !is_taken(&reply) {
         return show(&reply, args.output, output);
     }
     let kept: Kept = serde_json::from_slice(&reply.body)

@@ -39,7 +39,7 @@ pub(crate) struct Refusal {
 }
 
 /// The name of what no problem of Holdfast is.
-const FOREIGN: &str = "not-holdfast";
+pub(crate) const FOREIGN: &str = "not-holdfast";
 
 impl Refusal {
     /// Whether it is no word on one request, but on the key, the queue or the address, which all requests of a run share.

@@ -1,7 +1,7 @@
 //! One request: submit, get, result, cancel.
 
-use holdfast_testkit::stand_in::Rule;
-use holdfast_testkit::{RedisServer, eventually};
+use holdfast_testkit::stand_in::{Options, Rule};
+use holdfast_testkit::{RedisServer, StandIn, eventually};
 
 use super::{LIMIT, api, arg, command, ctl, ended, file};
 use crate::fleet::{Fleet, SOON, Setup};
@@ -197,4 +197,32 @@ async fn a_callers_requests_are_listed_page_by_page() {
     assert!(all.text().contains("cancelled") && all.stderr.is_empty(), "{all:?}");
     let wrong = api(&fleet, &["ls", "--state", "sleeping"]).await.exited(1);
     assert!(wrong.stderr.contains("invalid-query (400)"), "{}", wrong.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_learn_whether_a_body_was_taken_is_told_its_id() {
+    let (_folder, path) = file("{}");
+    let submit = async |server: &StandIn| {
+        let url = server.url();
+        ctl(&["submit", arg(&path), "--server", &url, "--patience", "0s"]).await.exited(1)
+    };
+    let unknown = r#"{"type":"/problems/outcome-unknown","detail":"d"}"#;
+    for rule in [Rule::new().cut_after(0), Rule::new().status(503).body(unknown)] {
+        let server = StandIn::start(Options::default()).await.expect("a server");
+        server.script(vec![rule]).expect("a rule");
+        let ran = submit(&server).await;
+        let item: serde_json::Value = serde_json::from_slice(&server.bodies()[0]).expect("an item");
+        let repeat = format!("--id {}", item["id"].as_str().expect("an id"));
+        assert!(ran.stderr.contains("may have been taken"), "{}", ran.stderr);
+        assert!(ran.stderr.contains(&repeat), "{}", ran.stderr);
+    }
+    // Who was told that it was not taken, or not heard, has nothing to repeat.
+    let full = r#"{"type":"/problems/queue-full","detail":"d"}"#;
+    let server = StandIn::start(Options::default()).await.expect("a server");
+    server.script(vec![Rule::new().status(429).body(full)]).expect("a rule");
+    let refused = submit(&server).await;
+    assert!(!refused.stderr.contains("--id"), "{}", refused.stderr);
+    let nobody = format!("http://127.0.0.1:{}", holdfast_testkit::free_port());
+    let away = ctl(&["submit", arg(&path), "--server", &nobody, "--patience", "0s"]).await;
+    assert!(!away.exited(1).stderr.contains("--id"));
 }
