@@ -71,6 +71,8 @@ pub(crate) struct Caller {
     api: Api,
     /// How long it may give no answer that counts.
     patience: Duration,
+    /// When it ends in any case.
+    until: Option<Instant>,
     /// Whether a queue that is full is waited for without limit: it drains.
     waits_for_room: bool,
     /// Whether Holdfast has answered before: then a page of something else will pass.
@@ -87,8 +89,23 @@ impl Caller {
     /// Tries a call again for so long.
     pub(crate) fn new(api: Api, patience: Duration, notes: Notes) -> Self {
         let [is_known, is_open, told_away, told_full] = [(); 4].map(|()| AtomicBool::new(false));
-        let waits_for_room = false;
-        Self { api, patience, waits_for_room, is_known, notes, is_open, told_away, told_full }
+        let (until, waits_for_room) = (None, false);
+        Self {
+            api,
+            patience,
+            until,
+            waits_for_room,
+            is_known,
+            notes,
+            is_open,
+            told_away,
+            told_full,
+        }
+    }
+
+    /// The same, up to a time at most.
+    pub(crate) fn until(self, until: Option<Instant>) -> Self {
+        Self { until, ..self }
     }
 
     /// The same, and waits for room as long as that takes.
@@ -100,22 +117,32 @@ impl Caller {
     pub(crate) async fn call(&self, call: &Call) -> Result<Reply, Trouble> {
         let mut tries = Tries::default();
         loop {
-            let (trouble, asked) = match self.api.send(call).await {
-                Ok(reply) if reply.is_busy() => {
-                    (Trouble::Busy(reply.refusal()), reply.retry_after())
-                }
-                Ok(reply) if reply.is_foreign() => (Trouble::Foreign(reply.refusal()), None),
-                Ok(reply) => {
-                    self.is_known.store(true, Ordering::Relaxed);
-                    return Ok(reply);
-                }
-                Err(away) => (Trouble::Away(away), None),
-            };
-            if trouble.is_open() {
-                self.is_open.store(true, Ordering::Relaxed);
+            if let Some(reply) = self.attempt(call, &mut tries).await? {
+                return Ok(reply);
             }
-            sleep(self.again(trouble, asked, &mut tries)?).await;
         }
+    }
+
+    /// Sends a call once. Without an answer that counts it rests, and there is none; or patience ends.
+    pub(crate) async fn attempt(
+        &self,
+        call: &Call,
+        tries: &mut Tries,
+    ) -> Result<Option<Reply>, Trouble> {
+        let (trouble, asked) = match self.api.send(call).await {
+            Ok(reply) if reply.is_busy() => (Trouble::Busy(reply.refusal()), reply.retry_after()),
+            Ok(reply) if reply.is_foreign() => (Trouble::Foreign(reply.refusal()), None),
+            Ok(reply) => {
+                self.is_known.store(true, Ordering::Relaxed);
+                return Ok(Some(reply));
+            }
+            Err(away) => (Trouble::Away(away), None),
+        };
+        if trouble.is_open() {
+            self.is_open.store(true, Ordering::Relaxed);
+        }
+        sleep(self.again(trouble, asked, tries)?).await;
+        Ok(None)
     }
 
     /// Whether a call that failed may have had its effect.
@@ -149,10 +176,14 @@ impl Caller {
         } else if tries.since.get_or_insert_with(Instant::now).elapsed() >= self.patience {
             return Err(trouble);
         }
+        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(trouble);
+        }
         self.tell(&trouble, is_full);
         let pause = spread(asked.unwrap_or(tries.pause));
         tries.pause = (tries.pause * 2).min(LONGEST_PAUSE);
-        Ok(pause)
+        Ok(left.map_or(pause, |left| pause.min(left)))
     }
 
     fn tell(&self, trouble: &Trouble, is_full: bool) {

@@ -3,7 +3,7 @@
 use holdfast_testkit::stand_in::{Options, Rule};
 use holdfast_testkit::{RedisServer, StandIn, eventually};
 
-use super::{LIMIT, api, arg, command, ctl, ended, file};
+use super::{LIMIT, api, arg, command, ctl, ended, file, producer};
 use crate::fleet::{Fleet, SOON, Setup};
 
 /// What a reader that writes again would change: spaces, number forms, empty lists, a name twice, half a surrogate pair.
@@ -225,4 +225,26 @@ async fn who_does_not_learn_whether_a_body_was_taken_is_told_its_id() {
     let nobody = format!("http://127.0.0.1:{}", holdfast_testkit::free_port());
     let away = ctl(&["submit", arg(&path), "--server", &nobody, "--patience", "0s"]).await;
     assert!(!away.exited(1).stderr.contains("--id"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_for_a_result_outlasts_an_api_that_is_away() {
+    let fleet = Fleet::without_producer(Setup::default(), RedisServer::start().await).await;
+    let mut first = producer(&fleet).await;
+    fleet.submit("a", "{}").await;
+    first.process.kill();
+    let server = fleet.api("");
+    let place = ["--queue", "q", "--server", &server];
+    let arguments = [&["result", "a", "--wait", "120"][..], &place].concat();
+    let program = env!("CARGO_BIN_EXE_it-holdfastctl");
+    let mut waiting = holdfast_testkit::Process::start(program, &arguments, &[]);
+    waiting
+        .wait_for_line(|line| line.contains("can't connect") && line.contains("trying again"), SOON)
+        .await;
+    // It ends with its wait, however long nobody is there.
+    let short = ctl(&[&["result", "a", "--wait", "1"][..], &place].concat()).await.exited(1);
+    assert!(short.stderr.contains("can't connect"), "{}", short.stderr);
+    let _worker = fleet.worker();
+    fleet.start_producer().await;
+    assert!(waiting.wait(LIMIT).await.success(), "{}", waiting.output());
 }
