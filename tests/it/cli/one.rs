@@ -216,6 +216,15 @@ async fn who_does_not_learn_whether_a_body_was_taken_is_told_its_id() {
         assert!(ran.stderr.contains("may have been taken"), "{}", ran.stderr);
         assert!(ran.stderr.contains(&repeat), "{}", ran.stderr);
     }
+    // It is told while there is patience left, too: somebody may end the tries.
+    let server = StandIn::start(Options::default()).await.expect("a server");
+    server.script(vec![Rule::new().cut_after(0)]).expect("a rule");
+    let url = server.url();
+    let arguments = ["submit", arg(&path), "--server", &url, "--patience", "10m"];
+    let program = env!("CARGO_BIN_EXE_it-holdfastctl");
+    let mut trying = holdfast_testkit::Process::start(program, &arguments, &[]);
+    trying.wait_for_line(|line| line.contains("may have been taken"), SOON).await;
+    assert!(trying.is_running());
     // Who was told that it was not taken, or not heard, has nothing to repeat.
     let full = r#"{"type":"/problems/queue-full","detail":"d"}"#;
     let server = StandIn::start(Options::default()).await.expect("a server");
