@@ -8,7 +8,7 @@ use crate::pace::beside_others;
 use crate::raw_gateway::Answer;
 use crate::{aftermath, stage};
 
-/// Status, content type and body as they came, also of what is odd or empty, and how often it was asked for.
+/// Status, content type, id and body as they came, also of what is odd or empty, and how often it was asked for.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_keeps_its_status_its_type_and_its_bytes() {
     let _shared = beside_others().await;
@@ -28,8 +28,9 @@ async fn an_error_keeps_its_status_its_type_and_its_bytes() {
     let answers = cases.map(|(status, reason, body, kind, _)| {
         let kind = kind.map_or_else(String::new, |kind| format!("Content-Type: {kind}\r\n"));
         let length = body.len();
-        let answer =
-            format!("HTTP/1.1 {status} {reason}\r\n{kind}Content-Length: {length}\r\n\r\n{body}");
+        let answer = format!(
+            "HTTP/1.1 {status} {reason}\r\n{kind}x-request-id: up-{status}\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
         (status, Answer::raw(answer))
     });
     let setup = Setup { queue: "max_attempts = 2".to_owned(), ..Setup::default() };
@@ -40,6 +41,9 @@ async fn an_error_keeps_its_status_its_type_and_its_bytes() {
         assert_eq!((outcome.as_str(), result.text()), ("answered", body), "{status}");
         assert_eq!(result.header("holdfast-status"), Some(status));
         assert_eq!(result.header("content-type"), kind);
+        let theirs = format!("up-{status}");
+        assert_eq!(result.header("holdfast-gateway-x-request-id"), Some(theirs.as_str()));
+        assert_ne!(result.header("x-request-id"), Some(theirs.as_str()), "that one is ours");
         assert_eq!(gateway.arrivals_of(&stage::mark(status)).len(), arrivals, "{status}");
     }
     aftermath::of(&fleet, &ids, &[&worker]).await;

@@ -17,7 +17,12 @@ const PACKED: &[u8] = &[
 ];
 
 fn answer(kind: &str, encoding: Option<&str>, body: &[u8]) -> Vec<u8> {
-    let encoding = encoding.map_or_else(String::new, |it| format!("Content-Encoding: {it}\r\n"));
+    // One line each.
+    let encoding: String = encoding
+        .into_iter()
+        .flat_map(|it| it.split(", "))
+        .map(|it| format!("Content-Encoding: {it}\r\n"))
+        .collect();
     let length = body.len();
     let head = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n{encoding}Content-Length: {length}\r\n\r\n"
@@ -35,6 +40,7 @@ async fn an_answer_comes_back_with_the_bytes_it_had() {
         ("latin-1", "application/json; charset=iso-8859-1", None, latin),
         ("utf-16", "application/json; charset=utf-16", None, wide),
         ("packed", "application/json", Some("gzip"), PACKED.to_vec()),
+        ("packed-twice", "application/json", Some("br, gzip"), b"\x00\xff".to_vec()),
         // Nothing that could be packed.
         ("nothing", "application/json", Some("gzip"), Vec::new()),
     ];

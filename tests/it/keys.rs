@@ -153,3 +153,27 @@ async fn a_file_of_keys_that_turns_faulty_leaves_the_old_keys_in_force_and_is_to
     let listed = ctl(&["key", "ls", arg(&keys), "--output", "json"]).await.exited(0).json();
     assert_eq!((&listed[0]["tenant"], &listed[0]["expired"]), (&"acme".into(), &false.into()));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_may_not_wait_ends_the_run_and_writes_no_line() {
+    let submits = make(&["--tenant", "acme", "--scopes", "submit"]).await;
+    let (folder, keys) = file_of(&[&submits.line]);
+    let (fleet, _producer) = fleet(&keys, "").await;
+    let [lines, out, holder] = ["lines", "out", "key"].map(|name| folder.path().join(name));
+    let line = |n| {
+        format!(
+            "{{\"custom_id\":\"c{n}\",\"method\":\"POST\",\"url\":\"/v1/chat/completions\",\"body\":{{}}}}\n"
+        )
+    };
+    fs::write(&lines, (0..5).map(line).collect::<String>()).expect("lines");
+    fs::write(&out, "an earlier run\n").expect("an output");
+    fs::write(&holder, &submits.key).expect("a key");
+    let server = fleet.api("");
+    let submit = ["submit", "--file", arg(&lines), "--wait", "--out", arg(&out)];
+    let place = ["--queue", "q", "--server", &server, "--key-file", arg(&holder)];
+    let ran = ctl(&[&submit[..], &place].concat()).await.exited(1);
+    assert!(ran.stderr.contains("forbidden (403)"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("stopped early"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("5 accepted"), "{}", ran.stderr);
+    assert_eq!(fs::read_to_string(&out).expect("the output"), "an earlier run\n");
+}

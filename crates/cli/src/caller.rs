@@ -9,7 +9,7 @@ use crate::api::{Api, Came, NoAnswer};
 use crate::call::Call;
 use crate::failure::Failure;
 use crate::notes::Notes;
-use crate::reply::{Refusal, Reply};
+use crate::reply::{FOREIGN, Refusal, Reply};
 
 /// The pause before the second try, and the longest one, where the server asks for none.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -23,14 +23,32 @@ pub(crate) enum Trouble {
     Away(#[from] NoAnswer),
     /// The server asks to come again later.
     #[error(transparent)]
-    Busy(#[from] Refusal),
+    Busy(Refusal),
+    /// Something else than Holdfast answered.
+    #[error(transparent)]
+    Foreign(Refusal),
+}
+
+impl Trouble {
+    /// Whether a submit may have been taken all the same.
+    fn is_open(&self) -> bool {
+        match self {
+            Self::Away(NoAnswer::Connect { .. }) | Self::Foreign(_) => false,
+            Self::Away(_) => true,
+            // What stands before the API does not know what became of a call behind it.
+            Self::Busy(refusal) => {
+                refusal.status != 429
+                    && matches!(refusal.code.as_str(), "outcome-unknown" | "internal" | FOREIGN)
+            }
+        }
+    }
 }
 
 impl From<Trouble> for Failure {
     fn from(trouble: Trouble) -> Self {
         match trouble {
             Trouble::Away(away) => away.into(),
-            Trouble::Busy(refusal) => refusal.into(),
+            Trouble::Busy(refusal) | Trouble::Foreign(refusal) => refusal.into(),
         }
     }
 }
@@ -53,9 +71,15 @@ pub(crate) struct Caller {
     api: Api,
     /// How long it may give no answer that counts.
     patience: Duration,
+    /// When it ends in any case.
+    until: Option<Instant>,
     /// Whether a queue that is full is waited for without limit: it drains.
     waits_for_room: bool,
+    /// Whether Holdfast has answered before: then a page of something else will pass.
+    is_known: AtomicBool,
     notes: Notes,
+    /// Whether a call may have had an effect that its answer did not tell.
+    is_open: AtomicBool,
     /// Each is told once: many calls run into the same.
     told_away: AtomicBool,
     told_full: AtomicBool,
@@ -64,8 +88,24 @@ pub(crate) struct Caller {
 impl Caller {
     /// Tries a call again for so long.
     pub(crate) fn new(api: Api, patience: Duration, notes: Notes) -> Self {
-        let (told_away, told_full) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { api, patience, waits_for_room: false, notes, told_away, told_full }
+        let [is_known, is_open, told_away, told_full] = [(); 4].map(|()| AtomicBool::new(false));
+        let (until, waits_for_room) = (None, false);
+        Self {
+            api,
+            patience,
+            until,
+            waits_for_room,
+            is_known,
+            notes,
+            is_open,
+            told_away,
+            told_full,
+        }
+    }
+
+    /// The same, up to a time at most.
+    pub(crate) fn until(self, until: Option<Instant>) -> Self {
+        Self { until, ..self }
     }
 
     /// The same, and waits for room as long as that takes.
@@ -77,18 +117,46 @@ impl Caller {
     pub(crate) async fn call(&self, call: &Call) -> Result<Reply, Trouble> {
         let mut tries = Tries::default();
         loop {
-            let (trouble, asked) = match self.api.send(call).await {
-                Ok(reply) if !reply.is_busy() => return Ok(reply),
-                Ok(reply) => (Trouble::Busy(reply.refusal()), reply.retry_after()),
-                Err(away) => (Trouble::Away(away), None),
-            };
-            sleep(self.again(trouble, asked, &mut tries)?).await;
+            if let Some(reply) = self.attempt(call, &mut tries).await? {
+                return Ok(reply);
+            }
         }
+    }
+
+    /// Sends a call once. Without an answer that counts it rests, and there is none; or patience ends.
+    pub(crate) async fn attempt(
+        &self,
+        call: &Call,
+        tries: &mut Tries,
+    ) -> Result<Option<Reply>, Trouble> {
+        let (trouble, asked) = match self.api.send(call).await {
+            Ok(reply) if reply.is_busy() => (Trouble::Busy(reply.refusal()), reply.retry_after()),
+            Ok(reply) if reply.is_foreign() => (Trouble::Foreign(reply.refusal()), None),
+            Ok(reply) => {
+                self.is_known.store(true, Ordering::Relaxed);
+                return Ok(Some(reply));
+            }
+            Err(away) => (Trouble::Away(away), None),
+        };
+        if trouble.is_open() {
+            self.is_open.store(true, Ordering::Relaxed);
+        }
+        sleep(self.again(trouble, asked, tries)?).await;
+        Ok(None)
+    }
+
+    /// Whether a call that failed may have had its effect.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
     }
 
     /// Sends a call that is answered line by line, once: each line has its own tries.
     pub(crate) async fn call_for_lines(&self, call: &Call) -> Came {
-        self.api.send_for_lines(call).await
+        let came = self.api.send_for_lines(call).await;
+        if matches!(came, Came::Lines(..)) {
+            self.is_known.store(true, Ordering::Relaxed);
+        }
+        came
     }
 
     /// How long to wait before the next try, `asked` being what the server asks for; the trouble, if patience has ended.
@@ -99,15 +167,23 @@ impl Caller {
         tries: &mut Tries,
     ) -> Result<Duration, Trouble> {
         let is_full = matches!(&trouble, Trouble::Busy(refusal) if refusal.status == 429);
+        // Who meets nothing of Holdfast at first has the wrong address.
+        if matches!(trouble, Trouble::Foreign(_)) && !self.is_known.load(Ordering::Relaxed) {
+            return Err(trouble);
+        }
         if is_full && self.waits_for_room {
             tries.since = None;
         } else if tries.since.get_or_insert_with(Instant::now).elapsed() >= self.patience {
             return Err(trouble);
         }
+        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(trouble);
+        }
         self.tell(&trouble, is_full);
         let pause = spread(asked.unwrap_or(tries.pause));
         tries.pause = (tries.pause * 2).min(LONGEST_PAUSE);
-        Ok(pause)
+        Ok(left.map_or(pause, |left| pause.min(left)))
     }
 
     fn tell(&self, trouble: &Trouble, is_full: bool) {
@@ -153,9 +229,23 @@ mod tests {
     async fn a_busy_server_is_asked_again_with_the_same_bytes() {
         let server = refusing(503, Some(2)).await;
         let caller = caller(&server.url(), Duration::from_secs(30));
-        // The stand-in knows no such path; that it says so is an answer.
-        assert_eq!(caller.call(&submit()).await.unwrap().status, 404);
+        // The stand-in knows no such path, and says so in its own way.
+        let came = caller.call(&submit()).await;
+        assert!(matches!(came, Err(Trouble::Foreign(refusal)) if refusal.status == 404));
         assert_eq!(server.bodies(), ["{}", "{}", "{}"]);
+    }
+
+    #[tokio::test]
+    async fn a_page_of_something_else_passes_once_holdfast_was_there() {
+        let server = StandIn::start(Options::default()).await.unwrap();
+        let status = Rule::new().status(202).body(r#"{"id":"a","generation":"ab"}"#);
+        let page = Rule::new().status(302).body("<html>").times(2);
+        server.script(vec![status.clone().times(1), page, status]).unwrap();
+        let caller = caller(&server.url(), Duration::from_secs(30));
+        for arrived in [1, 4] {
+            assert_eq!(caller.call(&submit()).await.unwrap().status, 202);
+            assert_eq!(server.counts().arrived, arrived);
+        }
     }
 
     #[tokio::test]
@@ -170,7 +260,8 @@ mod tests {
     async fn a_full_queue_is_waited_for_where_that_is_wanted() {
         let server = refusing(429, Some(3)).await;
         let caller = caller(&server.url(), Duration::ZERO).waiting_for_room();
-        assert_eq!(caller.call(&submit()).await.unwrap().status, 404);
+        let came = caller.call(&submit()).await;
+        assert!(matches!(came, Err(Trouble::Foreign(refusal)) if refusal.status == 404));
         let server = refusing(429, None).await;
         let impatient = self::caller(&server.url(), Duration::ZERO).call(&submit()).await;
         assert!(matches!(impatient, Err(Trouble::Busy(refusal)) if refusal.status == 429));

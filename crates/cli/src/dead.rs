@@ -53,7 +53,7 @@ pub(crate) async fn list(args: &DeadLsArgs, output: &mut Output) -> Result<(), F
             }
         }
     }
-    tell_rest(&all, limit);
+    tell_rest(&all, limit, usize::MAX);
     match list.ops.output {
         Form::Json => output.json(&all.rows),
         Form::Table => output.text(&table(&HEADING, all.rows.iter().map(cells).collect())),

@@ -1,7 +1,8 @@
 //! How a request ended, as a result tells it, and as a line of an OpenAI batch's output.
 //!
 //! A body that is JSON stands in the line byte for byte, but that line ends between its tokens become spaces: a line must
-//! stay one. Any other body is a JSON string, with `body_encoding` beside it: `text`, or `base64` for what is no UTF-8.
+//! stay one. Any other body is a JSON string, with `body_encoding` beside it: `text`, or `base64` for what is no UTF-8; and
+//! with the `content_type` and `content_encoding` that the gateway gave it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -43,6 +44,10 @@ pub(crate) struct Response {
     body: Box<RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     body_encoding: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_encoding: Option<String>,
 }
 
 /// Why there is none.
@@ -116,7 +121,28 @@ impl Ended {
 
     fn response(&self, status_code: u16) -> Result<Response, Failure> {
         let (body, body_encoding) = embedded(self.body())?;
-        Ok(Response { status_code, request_id: self.generation.clone(), body, body_encoding })
+        // The gateway's own name for its call, else ours for the submission.
+        let theirs = self.reply.header("holdfast-gateway-x-request-id").filter(|id| !id.is_empty());
+        let request_id = theirs.map(str::to_owned).or_else(|| self.generation.clone());
+        // JSON needs no word about it.
+        let said = |name| body_encoding.and_then(|_| self.said(name));
+        let (content_type, content_encoding) = (said("content-type"), said("content-encoding"));
+        Ok(Response {
+            status_code,
+            request_id,
+            body,
+            body_encoding,
+            content_type,
+            content_encoding,
+        })
+    }
+
+    /// What a header says, in as many lines as it may, as text of whatever it is.
+    fn said(&self, name: &str) -> Option<String> {
+        let values = self.reply.headers.get_all(name).iter();
+        let values: Vec<_> =
+            values.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+        (!values.is_empty()).then(|| values.join(", "))
     }
 }
 
@@ -183,6 +209,34 @@ mod tests {
         assert!(line.contains(r#""body":"//4=","body_encoding":"base64""#), "{line}");
         let line = line_of(&answered("204", b""));
         assert!(line.contains(r#""body":"","body_encoding":"text""#), "{line}");
+    }
+
+    fn answered_with(headers: &[(&'static str, &str)], body: &[u8]) -> String {
+        let ours = [("holdfast-outcome", "answered"), ("holdfast-status", "200")];
+        let ours = [&ours[..], &[("holdfast-generation", "ab")], headers].concat();
+        line_of(&Ended::read(reply(200, &ours, body)).unwrap())
+    }
+
+    #[test]
+    fn a_string_says_what_its_bytes_are_and_a_json_answer_speaks_for_itself() {
+        let packed = [("content-type", "application/json"), ("content-encoding", "gzip")];
+        let line = answered_with(&packed, b"\x1f\x8b");
+        let told = r#""body":"H4s=","body_encoding":"base64","content_type":"application/json","content_encoding":"gzip"}"#;
+        assert!(line.contains(told), "{line}");
+        let line = answered_with(&[("content-type", "text/html; charset=\u{e9}")], b"<");
+        assert!(line.contains(r#""content_type":"text/html; charset="#), "{line}");
+        assert!(!line.contains("content_encoding"), "{line}");
+        let line = answered_with(&packed[..1], b"{}");
+        assert!(line.contains(r#""body":{}}"#), "{line}");
+    }
+
+    #[test]
+    fn the_id_of_an_answer_is_the_gateways_own_where_it_gave_one() {
+        let id = |value| answered_with(&[("holdfast-gateway-x-request-id", value)], b"{}");
+        assert!(id("up-77").contains(r#""request_id":"up-77""#));
+        for none in ["", "caf\u{e9}"] {
+            assert!(id(none).contains(r#""request_id":"ab""#), "{none}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use holdfast_core::operate::{LeaseRow, span};
 
-use crate::args::{Form, ReleaseArgs, RowsArgs};
+use crate::args::{Form, LEASES, LeaseLsArgs, ReleaseArgs};
 use crate::failure::Failure;
 use crate::listing::tell_rest;
 use crate::ops::Ops;
@@ -24,11 +24,11 @@ const HEADING: [&str; 11] = [
     "HANDLE",
 ];
 
-/// Lists the leases of all shards, each shard's in the order in which they lapse.
-pub(crate) async fn list(args: &RowsArgs, output: &mut Output) -> Result<(), Failure> {
+/// Lists the leases of all shards, in the order in which they lapse.
+pub(crate) async fn list(args: &LeaseLsArgs, output: &mut Output) -> Result<(), Failure> {
     let ops = Ops::open(&args.list.ops)?;
     let list = ops.lease_rows(args.list.queue.as_ref(), args.limit).await?;
-    tell_rest(&list, args.limit);
+    tell_rest(&list, args.limit, LEASES);
     match args.list.ops.output {
         Form::Json => output.json(&list.rows),
         Form::Table => output.text(&table(&HEADING, list.rows.iter().map(cells).collect())),

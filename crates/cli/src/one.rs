@@ -11,12 +11,13 @@ use uuid::Uuid;
 use crate::api::Api;
 use crate::args::SubmitArgs;
 use crate::call::{Call, Target};
-use crate::caller::Caller;
+use crate::caller::{Caller, Tries, Trouble};
 use crate::ended::Ended;
 use crate::failure::Failure;
 use crate::item::{Item, Until, payload};
 use crate::notes::Notes;
 use crate::output::Output;
+use crate::reply::Reply;
 use crate::requests::{LONGEST_WAIT, print, rest, show};
 
 /// What is read of a status.
@@ -39,8 +40,15 @@ pub(crate) async fn submit(args: &SubmitArgs, output: &mut Output) -> Result<(),
     let item = Item { id: &id, until: &until, custom_id: None, payload }.text();
 
     let caller = Caller::new(Api::open(&args.api)?, args.patience, Notes::plain());
-    let reply = caller.call(&Call::submit(&args.api.queue, item)).await?;
-    if !args.wait || !matches!(reply.status, StatusCode::OK | StatusCode::ACCEPTED) {
+    let reply = taken(&caller, &Call::submit(&args.api.queue, item), || {
+        // Whoever submits the body anew without this id would have it run twice.
+        let under = if args.id.is_none() { format!(" with --id {id}") } else { String::new() };
+        let told = "it may have been taken: the same command";
+        Notes::plain()
+            .say(format!("holdfastctl: {told}{under} asks again and submits no second one"));
+    })
+    .await?;
+    if !args.wait || !is_kept(&reply) {
         return show(&reply, args.output, output);
     }
     let kept: Kept = serde_json::from_slice(&reply.body)
@@ -50,6 +58,29 @@ pub(crate) async fn submit(args: &SubmitArgs, output: &mut Output) -> Result<(),
         Target { queue: args.api.queue.clone(), id: kept.id, generation: Some(kept.generation) };
     let ended = wait(&caller, &target).await?;
     print(&target.id, ended, args.output, output)
+}
+
+/// Submits until there is an answer that counts. `tell` is called once where it may have been taken without one: at
+/// once, since whoever is tired of the tries that follow has to know too.
+async fn taken(caller: &Caller, call: &Call, tell: impl FnOnce()) -> Result<Reply, Trouble> {
+    let (mut tries, mut tell) = (Tries::default(), Some(tell));
+    loop {
+        let came = caller.attempt(call, &mut tries).await;
+        let is_known = matches!(&came, Ok(Some(reply)) if is_kept(reply));
+        if caller.is_open()
+            && !is_known
+            && let Some(tell) = tell.take()
+        {
+            tell();
+        }
+        if let Some(reply) = came? {
+            return Ok(reply);
+        }
+    }
+}
+
+fn is_kept(reply: &Reply) -> bool {
+    matches!(reply.status, StatusCode::OK | StatusCode::ACCEPTED)
 }
 
 /// Waits as long as it takes: a deadline ends every request.

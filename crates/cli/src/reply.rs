@@ -7,6 +7,7 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, RETRY_AFTER};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// The longest that is waited because a server says so.
@@ -35,6 +36,20 @@ pub(crate) struct Refusal {
     pub(crate) generation: Option<String>,
     /// The version that counts, where the problem is about an operator's word.
     pub(crate) version: Option<u64>,
+}
+
+/// The name of what no problem of Holdfast is.
+pub(crate) const FOREIGN: &str = "not-holdfast";
+
+impl Refusal {
+    /// Whether it is no word on one request, but on the key, the queue or the address, which all requests of a run share.
+    pub(crate) fn concerns_all(&self) -> bool {
+        match self.status {
+            401 | 403 | 405 => true,
+            404 => self.code != "unknown-request",
+            _ => self.code == FOREIGN,
+        }
+    }
 }
 
 impl fmt::Display for Refusal {
@@ -92,6 +107,20 @@ impl Reply {
         matches!(self.status.as_u16(), 408 | 429 | 500..=599)
     }
 
+    /// Whether something else than Holdfast gave it, such as the page of a proxy.
+    pub(crate) fn is_foreign(&self) -> bool {
+        #[derive(Deserialize)]
+        struct Status {
+            #[serde(rename = "generation")]
+            _generation: IgnoredAny,
+        }
+        match self.status {
+            _ if self.header("holdfast-outcome").is_some() => false,
+            status if status.is_success() => serde_json::from_slice::<Status>(&self.body).is_err(),
+            _ => self.refusal().code == FOREIGN,
+        }
+    }
+
     /// A header of text, if it is there.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
@@ -106,10 +135,12 @@ impl Reply {
     /// The answer as a no.
     pub(crate) fn refusal(&self) -> Refusal {
         let status = self.status.as_u16();
-        let Ok(problem) = serde_json::from_slice::<Problem>(&self.body) else {
+        let problem = serde_json::from_slice::<Problem>(&self.body).ok();
+        // Others tell problems in the same form, mostly of the type about:blank.
+        let Some(problem) = problem.filter(|problem| problem.r#type.contains("/problems/")) else {
             return Refusal {
                 status,
-                code: "not-holdfast".to_owned(),
+                code: FOREIGN.to_owned(),
                 detail: "an answer that Holdfast does not give: is --server its API?".to_owned(),
                 generation: None,
                 version: None,
@@ -175,6 +206,44 @@ pub(crate) mod tests {
             let refusal = reply(404, &[], body).refusal();
             assert_eq!(refusal.code, "not-holdfast");
             assert!(!refusal.to_string().contains("S3CRET"));
+        }
+    }
+
+    #[test]
+    fn what_another_program_answers_is_taken_for_no_word_of_holdfast() {
+        let outcome = [("holdfast-outcome", "answered")];
+        assert!(!reply(200, &outcome, b"<html>").is_foreign(), "the gateway's words");
+        assert!(!reply(202, &[], br#"{"id":"a","generation":"ab"}"#).is_foreign());
+        let problem = br#"{"type":"/problems/unknown-request","detail":"d"}"#;
+        assert!(!reply(404, &[], problem).is_foreign());
+        let others = br#"{"type":"about:blank","title":"Not Found","detail":"d"}"#;
+        for (status, body) in
+            [(200, &b"<html>"[..]), (202, b"{}"), (302, b""), (404, others), (422, b"{}")]
+        {
+            assert!(reply(status, &[], body).is_foreign(), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_no_concerns_all_requests_unless_it_is_about_one() {
+        let concerns_all = |status, code: &str| {
+            let body = format!("{{\"type\":\"/problems/{code}\",\"detail\":\"d\"}}");
+            reply(status, &[], body.as_bytes()).refusal().concerns_all()
+        };
+        for (status, code) in [
+            (401, "unauthorized"),
+            (403, "forbidden"),
+            (404, "unknown-queue"),
+            (404, "not-found"),
+            (405, "method-not-allowed"),
+        ] {
+            assert!(concerns_all(status, code), "{code}");
+        }
+        for (status, code) in [(404, "unknown-request"), (400, "too-deep"), (413, "too-large")] {
+            assert!(!concerns_all(status, code), "{code}");
+        }
+        for status in [200, 302, 400, 404, 422] {
+            assert!(reply(status, &[], b"<html>").refusal().concerns_all(), "{status}");
         }
     }
 

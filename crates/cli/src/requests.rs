@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use crate::api::Api;
 use crate::args::{Form, GetArgs, ResultArgs};
 use crate::call::Target;
+use crate::caller::{Caller, Tries};
 use crate::ended::Ended;
 use crate::failure::Failure;
 use crate::notes::Notes;
@@ -62,16 +63,20 @@ pub(crate) async fn cancel(args: &GetArgs, output: &mut Output) -> Result<(), Fa
 /// Prints how a request ended.
 pub(crate) async fn result(args: &ResultArgs, output: &mut Output) -> Result<(), Failure> {
     let target = Target::new(&args.api.queue, &args.id, args.generation);
-    let api = Api::open(&args.api)?;
+    let caller = Caller::new(Api::open(&args.api)?, Duration::MAX, Notes::plain());
     // A wait that no clock can count has no end.
     let until = Instant::now().checked_add(Duration::from_secs(args.wait));
     let left =
         || until.map_or(LONGEST_WAIT, |until| until.saturating_duration_since(Instant::now()));
+    // An API that is away for a moment has ended nothing.
+    let (caller, mut tries) = (caller.until(until), Tries::default());
     loop {
         // Whole seconds, rounded up: the last part of one is waited for too.
         let seconds = left().min(LONGEST_WAIT).as_millis().div_ceil(1000);
         let (asked, wait) = (Instant::now(), Duration::from_secs(seconds as u64));
-        let reply = api.send(&target.result(wait)).await?;
+        let came = caller.attempt(&target.result(wait), &mut tries).await?;
+        let Some(reply) = came else { continue };
+        tries = Tries::default();
         if reply.status != StatusCode::ACCEPTED {
             return print(&args.id, Ended::read(reply)?, args.output, output);
         }

@@ -14,6 +14,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use holdfast_core::model::{Failure, Generation, Home, Outcome, Previous, Record};
 use holdfast_core::script::Found;
 use serde_json::{Value, json};
@@ -35,6 +36,17 @@ const STATUS: HeaderName = HeaderName::from_static("holdfast-status");
 const ATTEMPTS: HeaderName = HeaderName::from_static("holdfast-attempts");
 const GENERATION: HeaderName = HeaderName::from_static("holdfast-generation");
 
+/// What else is kept of the gateway's head, and how it is told: under its own name a client would act on it, or take it
+/// for ours.
+const BESIDE: [(&str, HeaderName); 3] = [
+    ("x-request-id", HeaderName::from_static("holdfast-gateway-x-request-id")),
+    ("location", HeaderName::from_static("holdfast-gateway-location")),
+    ("retry-after", HeaderName::from_static("holdfast-gateway-retry-after")),
+];
+
+/// The longest value of these that is told, in bytes: proxies drop an answer whose head is long.
+const BESIDE_LIMIT: usize = 2048;
+
 /// When to ask again for what has not ended, in seconds, drawn anew each time.
 const AGAIN: std::ops::RangeInclusive<u64> = 1..=3;
 
@@ -55,6 +67,9 @@ pub(crate) const RESULT: Operation = Operation {
                 "Holdfast-Status",
                 "Holdfast-Attempts",
                 "Holdfast-Generation",
+                "Holdfast-Gateway-X-Request-Id",
+                "Holdfast-Gateway-Location",
+                "Holdfast-Gateway-Retry-After",
                 "Preference-Applied",
             ],
             leads_to: &[],
@@ -173,6 +188,7 @@ fn told(named: &Named, found: &Found) -> Result<Response, Problem> {
 fn response_of(record: Record) -> Response {
     let generation = record.generation.to_string();
     let (outcome, status, attempts) = (record.outcome, record.status, record.attempts);
+    let beside = beside(&record);
     let mut response = match outcome {
         Outcome::Answered => answer_of(record),
         _ => without_answer(&record).into_response_with(StatusCode::OK),
@@ -184,15 +200,30 @@ fn response_of(record: Record) -> Response {
     }
     headers.insert(ATTEMPTS, HeaderValue::from(attempts));
     insert_text(headers, GENERATION, &generation);
+    headers.extend(beside);
     response
+}
+
+/// What is told of the gateway's head beside its body: the first of each. What no reader could take is left out.
+fn beside(record: &Record) -> HeaderMap {
+    let told = BESIDE.into_iter().filter_map(|(kept, name)| {
+        let value = record.answer.header(kept).filter(|value| value.len() <= BESIDE_LIMIT)?;
+        Some((name, HeaderValue::from_bytes(value).ok()?))
+    });
+    told.collect()
 }
 
 /// The gateway's answer, byte for byte.
 fn answer_of(record: Record) -> Response {
-    let kept = [CONTENT_TYPE, CONTENT_ENCODING].map(|name| {
-        let value = record.answer.header(name.as_str());
+    let first = record.answer.header(CONTENT_TYPE.as_str()).cloned();
+    // Several encodings may come in several lines. One line means the same, and a reader that looks at the first one
+    // misses none.
+    let all: Vec<&[u8]> =
+        record.answer.headers(CONTENT_ENCODING.as_str()).map(|value| &value[..]).collect();
+    let joined = (!all.is_empty()).then(|| Bytes::from(all.join(&b", "[..])));
+    let kept = [(CONTENT_TYPE, first), (CONTENT_ENCODING, joined)].map(|(name, value)| {
         // What is no header value was none of the gateway's either.
-        (name, value.and_then(|value| HeaderValue::from_bytes(value).ok()))
+        (name, value.and_then(|value| HeaderValue::from_bytes(&value).ok()))
     });
     let mut response = Response::new(Body::new(Pieces(record.answer.body)));
     let headers = response.headers_mut();

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use holdfast_testkit::stand_in::Rule;
-use holdfast_testkit::{Process, RedisServer};
+use holdfast_testkit::stand_in::{Options, Rule};
+use holdfast_testkit::{Process, RedisServer, StandIn};
 use serde_json::Value;
 
 use super::{LIMIT, api, arg, file, line, producer};
@@ -296,4 +296,58 @@ async fn what_an_earlier_run_wrote_stays_until_there_is_something_to_write() {
     assert!(ran.stderr.contains("none/out.jsonl: no such folder"), "{}", ran.stderr);
     // What is no file has nothing to be emptied.
     api(&fleet, &[&arguments[..5], &["/dev/null"]].concat()).await.exited(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_something_else_is_no_answer_to_a_line() {
+    let (folder, path) = file([line("one", "x"), line("two", "y")].join("\n"));
+    let out = folder.path().join("out.jsonl");
+    std::fs::write(&out, "an earlier run\n").unwrap();
+    for status in [200, 202, 302, 400, 404, 422] {
+        let other = StandIn::start(Options::default()).await.expect("a server");
+        let page = Rule::new().status(status).body("<html>who are you?</html>");
+        other.script(vec![page]).expect("a rule");
+        let url = other.url();
+        let arguments = ["submit", "--file", arg(&path), "--wait", "--out", arg(&out)];
+        let ran = super::ctl(&[&arguments[..], &["--server", &url]].concat()).await.exited(1);
+        assert!(ran.stderr.contains("not-holdfast"), "{status}: {}", ran.stderr);
+        assert!(ran.stderr.contains("stopped early"), "{status}: {}", ran.stderr);
+        assert!(ran.stderr.contains("0 accepted, 0 there before, 0 refused"), "{}", ran.stderr);
+        assert!(other.counts().arrived <= 2, "{status}: nobody is asked again and again");
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), "an earlier run\n");
+    }
+}
+
+/// An API as a line of a file sees it, with a page of a proxy for a moment in the midst of the wait.
+async fn with_a_page(times: Option<u64>) -> StandIn {
+    let api = StandIn::start(Options::default()).await.expect("a server");
+    let told = "{\"index\":0,\"status\":202,\"generation\":\"00000000000000ab\"}\n";
+    let taken = Rule::on_body("custom_id").status(207).body(told);
+    let page = Rule { times, ..Rule::new().status(302).body("<html>who are you?</html>") };
+    let end = Rule::new()
+        .status(200)
+        .header("Holdfast-Outcome", "answered")
+        .header("Holdfast-Status", "200")
+        .body("{\"fine\":1}");
+    api.script(vec![taken, page, end]).expect("rules");
+    api
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_in_the_midst_of_a_wait_is_asked_past_for_as_long_as_patience_lasts() {
+    let (folder, path) = file(line("one", "x"));
+    let out = folder.path().join("out.jsonl");
+    std::fs::write(&out, "an earlier run\n").unwrap();
+    let arguments = ["submit", "--file", arg(&path), "--wait", "--out", arg(&out)];
+    let stubborn = with_a_page(None).await;
+    let place = ["--server", &stubborn.url(), "--patience", "1ms"];
+    let ran = super::ctl(&[&arguments[..], &place].concat()).await.exited(1);
+    assert!(ran.stderr.contains("not-holdfast (302)"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("stopped early"), "{}", ran.stderr);
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), "an earlier run\n");
+
+    let passing = with_a_page(Some(2)).await;
+    let place = ["--server", &passing.url()];
+    super::ctl(&[&arguments[..], &place].concat()).await.exited(0);
+    assert_eq!(output(&out)["one"]["response"]["body"]["fine"], 1);
 }

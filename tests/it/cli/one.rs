@@ -1,9 +1,9 @@
 //! One request: submit, get, result, cancel.
 
-use holdfast_testkit::stand_in::Rule;
-use holdfast_testkit::{RedisServer, eventually};
+use holdfast_testkit::stand_in::{Options, Rule};
+use holdfast_testkit::{RedisServer, StandIn, eventually};
 
-use super::{LIMIT, api, arg, command, ctl, ended, file};
+use super::{LIMIT, api, arg, command, ctl, ended, file, producer};
 use crate::fleet::{Fleet, SOON, Setup};
 
 /// What a reader that writes again would change: spaces, number forms, empty lists, a name twice, half a surrogate pair.
@@ -197,4 +197,63 @@ async fn a_callers_requests_are_listed_page_by_page() {
     assert!(all.text().contains("cancelled") && all.stderr.is_empty(), "{all:?}");
     let wrong = api(&fleet, &["ls", "--state", "sleeping"]).await.exited(1);
     assert!(wrong.stderr.contains("invalid-query (400)"), "{}", wrong.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_learn_whether_a_body_was_taken_is_told_its_id() {
+    let (_folder, path) = file("{}");
+    let submit = async |server: &StandIn| {
+        let url = server.url();
+        ctl(&["submit", arg(&path), "--server", &url, "--patience", "0s"]).await.exited(1)
+    };
+    let unknown = r#"{"type":"/problems/outcome-unknown","detail":"d"}"#;
+    for rule in [Rule::new().cut_after(0), Rule::new().status(503).body(unknown)] {
+        let server = StandIn::start(Options::default()).await.expect("a server");
+        server.script(vec![rule]).expect("a rule");
+        let ran = submit(&server).await;
+        let item: serde_json::Value = serde_json::from_slice(&server.bodies()[0]).expect("an item");
+        let repeat = format!("--id {}", item["id"].as_str().expect("an id"));
+        assert!(ran.stderr.contains("may have been taken"), "{}", ran.stderr);
+        assert!(ran.stderr.contains(&repeat), "{}", ran.stderr);
+    }
+    // It is told while there is patience left, too: somebody may end the tries.
+    let server = StandIn::start(Options::default()).await.expect("a server");
+    server.script(vec![Rule::new().cut_after(0)]).expect("a rule");
+    let url = server.url();
+    let arguments = ["submit", arg(&path), "--server", &url, "--patience", "10m"];
+    let program = env!("CARGO_BIN_EXE_it-holdfastctl");
+    let mut trying = holdfast_testkit::Process::start(program, &arguments, &[]);
+    trying.wait_for_line(|line| line.contains("may have been taken"), SOON).await;
+    assert!(trying.is_running());
+    // Who was told that it was not taken, or not heard, has nothing to repeat.
+    let full = r#"{"type":"/problems/queue-full","detail":"d"}"#;
+    let server = StandIn::start(Options::default()).await.expect("a server");
+    server.script(vec![Rule::new().status(429).body(full)]).expect("a rule");
+    let refused = submit(&server).await;
+    assert!(!refused.stderr.contains("--id"), "{}", refused.stderr);
+    let nobody = format!("http://127.0.0.1:{}", holdfast_testkit::free_port());
+    let away = ctl(&["submit", arg(&path), "--server", &nobody, "--patience", "0s"]).await;
+    assert!(!away.exited(1).stderr.contains("--id"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_for_a_result_outlasts_an_api_that_is_away() {
+    let fleet = Fleet::without_producer(Setup::default(), RedisServer::start().await).await;
+    let mut first = producer(&fleet).await;
+    fleet.submit("a", "{}").await;
+    first.process.kill();
+    let server = fleet.api("");
+    let place = ["--queue", "q", "--server", &server];
+    let arguments = [&["result", "a", "--wait", "120"][..], &place].concat();
+    let program = env!("CARGO_BIN_EXE_it-holdfastctl");
+    let mut waiting = holdfast_testkit::Process::start(program, &arguments, &[]);
+    waiting
+        .wait_for_line(|line| line.contains("can't connect") && line.contains("trying again"), SOON)
+        .await;
+    // It ends with its wait, however long nobody is there.
+    let short = ctl(&[&["result", "a", "--wait", "1"][..], &place].concat()).await.exited(1);
+    assert!(short.stderr.contains("can't connect"), "{}", short.stderr);
+    let _worker = fleet.worker();
+    fleet.start_producer().await;
+    assert!(waiting.wait(LIMIT).await.success(), "{}", waiting.output());
 }

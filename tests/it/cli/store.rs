@@ -106,6 +106,44 @@ async fn dead_letters_are_listed_with_what_ended_them() {
     );
 }
 
+/// A lease whose ticket is lost: it is shown by what its member says.
+async fn lease(fleet: &Fleet, shard: u32, expires_at: &str, number: u8) {
+    let key = format!("hf1:{{q/{shard}}}:leased");
+    let member = [format!("{number:032x}|").as_bytes(), &[number; 32]].concat();
+    let words: [&[u8]; 4] = [b"ZADD", key.as_bytes(), expires_at.as_bytes(), &member];
+    assert_eq!(fleet.redis.command(&words).await, Value::Int(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_leases_that_lapse_next_come_first_in_whatever_shard_they_are() {
+    let setup = Setup { queue: "shards = 2".to_owned(), ..Setup::default() };
+    let fleet = Fleet::with(setup, RedisServer::start().await).await;
+    let operator = fleet.operators().await;
+    lease(&fleet, 0, "9000000000000", 1).await;
+    lease(&fleet, 0, "9000000003000", 2).await;
+    lease(&fleet, 1, "9000000002000", 3).await;
+    lease(&fleet, 1, "8000000000000", 4).await;
+    for way in [["--redis", fleet.redis.url()], ["--operator", &operator]] {
+        for (limit, wanted) in [
+            ("1", vec![8_000_000_000u64]),
+            ("3", vec![8_000_000_000, 9_000_000_000, 9_000_000_002]),
+        ] {
+            let list = ["lease", "ls", "--limit", limit, "--output", "json"];
+            let ran = ctl(&[&list[..], &way].concat()).await.exited(0);
+            let rows = ran.json();
+            let ends = rows.as_array().expect("a list").iter().map(|row| &row["expires_at"]);
+            assert_eq!(ends.collect::<Vec<_>>(), wanted.iter().collect::<Vec<_>>(), "{way:?}");
+            assert!(ran.stderr.contains(&format!("more than these {limit}")), "{}", ran.stderr);
+        }
+        for limit in ["0", "1001", "5000"] {
+            let ran = ctl(&[&["lease", "ls", "--limit", limit][..], &way].concat()).await.exited(2);
+            assert!(ran.stderr.contains("1..=1000"), "{way:?}: {}", ran.stderr);
+        }
+        let ran = ctl(&[&["dead", "ls", "--limit", "0"][..], &way].concat()).await.exited(2);
+        assert!(ran.stderr.contains("--limit"), "{way:?}: {}", ran.stderr);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn members_that_cannot_be_read_are_counted_and_hide_nothing() {
     let fleet = Fleet::start().await;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args as Flags, Subcommand};
 use holdfast_core::doctor::Role;
 use holdfast_core::model::{Fence, QueueName, TenantName};
@@ -25,7 +26,7 @@ pub(crate) enum QueueCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum LeaseCommand {
     /// List running leases and who holds them, those that lapse next first.
-    Ls(RowsArgs),
+    Ls(LeaseLsArgs),
     /// End the lease of a request: it can be claimed again at once. No lapse is charged; the attempt counts.
     Release(ReleaseArgs),
 }
@@ -102,8 +103,25 @@ pub(crate) struct RowsArgs {
     #[command(flatten)]
     pub(crate) list: ListArgs,
     /// The most rows that are listed.
-    #[arg(long, value_name = "ROWS", default_value_t = 100)]
+    #[arg(long, value_name = "ROWS", default_value_t = 100, value_parser = rows().range(1..))]
     pub(crate) limit: usize,
+}
+
+/// The most leases of a list: one call has them all.
+pub(crate) const LEASES: usize = 1000;
+
+#[derive(Debug, Flags)]
+pub(crate) struct LeaseLsArgs {
+    #[command(flatten)]
+    pub(crate) list: ListArgs,
+    /// The most leases that are listed.
+    #[arg(long, value_name = "ROWS", default_value_t = 100, value_parser = rows().range(1..=LEASES as u64))]
+    pub(crate) limit: usize,
+}
+
+/// A number of rows.
+fn rows() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new()
 }
 
 #[derive(Debug, Flags)]

@@ -81,15 +81,20 @@ impl Group {
         came: Came,
         again: impl Fn(Trouble, Option<Duration>, &mut Tries) -> Result<Duration, Trouble>,
     ) -> Round {
+        // A page that some proxy gives is no outcome of a line, whatever its status.
+        let is_foreign = matches!(&came, Came::Whole(Ok(reply)) if reply.is_foreign());
         let mut outcomes = Outcomes::read(self.pending.len(), came);
         let mut round = Round::default();
         for (index, mut pending) in self.pending.into_iter().enumerate() {
             let (trouble, asked) = match outcomes.of(index) {
-                Ok(reply) if !reply.is_busy() => {
+                Ok(reply) if reply.is_busy() => {
+                    (Trouble::Busy(reply.refusal()), reply.retry_after())
+                }
+                Ok(reply) if is_foreign => (Trouble::Foreign(reply.refusal()), None),
+                Ok(reply) => {
                     round.answered.push((pending.line, Ok(reply)));
                     continue;
                 }
-                Ok(reply) => (Trouble::Busy(reply.refusal()), reply.retry_after()),
                 Err(away) => (Trouble::Away(away), None),
             };
             match again(trouble, asked, &mut pending.tries) {
@@ -263,6 +268,15 @@ mod tests {
         assert_eq!(round(2, no(404), true), (vec![(1, 404), (2, 404)], vec![], 0));
         assert_eq!(round(2, no(503), true), (vec![], vec![1, 2], 7));
         assert_eq!(round(2, Came::Whole(Err(cut())), true), (vec![], vec![1, 2], 7));
+    }
+
+    #[test]
+    fn a_page_of_something_else_is_an_outcome_of_no_line() {
+        for status in [200, 202, 302, 404] {
+            let page = Reply::part(status.try_into().unwrap(), HeaderMap::new(), lines("<html>"));
+            let came = Came::Whole(Ok(page));
+            assert_eq!(round(2, came, false), (vec![(1, 0), (2, 0)], vec![], 0), "{status}");
+        }
     }
 
     #[test]

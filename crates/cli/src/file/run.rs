@@ -222,7 +222,7 @@ impl<'a> Run<'a> {
 
     /// A no to this line, or to all.
     fn unsubmitted(&mut self, line: &Line, refusal: Refusal) -> Result<(), Failure> {
-        if matches!(refusal.status, 401 | 403 | 404 | 405) {
+        if refusal.concerns_all() {
             return Err(refusal.into());
         }
         self.refuse(line.number, Some(&line.custom_id), refusal.into())
@@ -254,6 +254,8 @@ impl<'a> Run<'a> {
         }
         let end = match Ended::read(reply) {
             Ok(end) => end,
+            // The line has not ended: a later run finds how it does.
+            Err(refusal) if refusal.concerns_all() => return Err(refusal.into()),
             Err(refusal) => {
                 self.tally.failed += 1;
                 return self.write(line.number, Some(&line.custom_id), refusal.into());

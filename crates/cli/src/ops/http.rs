@@ -45,7 +45,7 @@ impl Http {
         limit: usize,
     ) -> Result<Rows<LeaseRow>, Failure> {
         let queue = only.map_or_else(String::new, |queue| format!("&queue={queue}"));
-        self.get(format!("leases?limit={}{queue}", limit.clamp(1, PAGE))).await
+        self.get(format!("leases?limit={limit}{queue}")).await
     }
 
     pub(super) async fn worker_rows(&self) -> Result<Vec<WorkerRow>, Failure> {

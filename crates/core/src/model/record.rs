@@ -209,11 +209,16 @@ impl Answer {
         Ok(Self { headers, body: reader.rest() })
     }
 
-    /// The value of a header, by its lower-case name.
+    /// The first value of a header, by its name in any case.
     pub fn header(&self, name: &str) -> Option<&Bytes> {
+        self.headers(name).next()
+    }
+
+    /// All values of a header, in their order.
+    pub fn headers(&self, name: &str) -> impl Iterator<Item = &Bytes> {
         self.headers
             .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .filter(move |(known, _)| known.eq_ignore_ascii_case(name))
             .map(|(_, value)| value)
     }
 }

@@ -196,7 +196,7 @@ impl QueueRow {
     }
 }
 
-/// The leases of these queues, each shard's in the order in which they lapse, `limit` in all.
+/// The leases of these queues, those that lapse next first, `limit` in all.
 pub async fn lease_rows(
     redis: &Redis,
     queues: &[Queue],
@@ -208,24 +208,35 @@ pub async fn lease_rows(
     let mut list = Rows { rows: Vec::new(), unreadable: 0, more: false };
     for shard in queues.iter().flat_map(Queue::keys) {
         let now = Depth { shard: &shard }.run(redis).await?.now;
-        let mut offset = 0;
-        loop {
-            let room = MAX_ITEMS.min(limit.saturating_sub(list.rows.len()));
-            if room == 0 {
-                list.more = true;
-                return Ok(list);
-            }
-            let page: Page<inspect::LeaseRow> =
-                inspect::leases(redis, &shard, offset, room).await?;
-            list.unreadable += page.unreadable;
-            list.rows.extend(page.rows.iter().map(|row| LeaseRow::of(&shard, row, &workers, now)));
-            offset += room;
-            if !page.more {
-                break;
-            }
-        }
+        let found = of_shard(redis, &shard, limit).await?;
+        list.unreadable += found.unreadable;
+        list.more |= found.more;
+        list.rows.extend(found.rows.iter().map(|row| LeaseRow::of(&shard, row, &workers, now)));
+        // A later shard may hold those that lapse sooner; what is cut off here it can't bring back.
+        list.rows.sort_by_key(|row| row.expires_at);
+        list.more |= list.rows.len() > limit;
+        list.rows.truncate(limit);
     }
     Ok(list)
+}
+
+/// The leases of a shard that lapse next.
+async fn of_shard(
+    redis: &Redis,
+    shard: &ShardKeys,
+    limit: usize,
+) -> Result<Rows<inspect::LeaseRow>, StoreError> {
+    let mut found = Rows { rows: Vec::new(), unreadable: 0, more: true };
+    let mut offset = 0;
+    while found.more && found.rows.len() < limit {
+        let room = MAX_ITEMS.min(limit - found.rows.len());
+        let page: Page<inspect::LeaseRow> = inspect::leases(redis, shard, offset, room).await?;
+        found.unreadable += page.unreadable;
+        found.rows.extend(page.rows);
+        found.more = page.more;
+        offset += room;
+    }
+    Ok(found)
 }
 
 impl LeaseRow {
