@@ -40,8 +40,9 @@ use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection}
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::RootCertStore;
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
+use self::answer::Limits;
 pub(crate) use self::answer::{Answer, KEPT_HEAD, KEPT_HEADERS, Reply};
 use self::connector::Connector;
 use self::lanes::Lanes;
@@ -195,37 +196,35 @@ impl Gateway {
     pub(crate) async fn send(&self, call: Call, sent: Sent) -> Result<Reply, Fault> {
         let mut request = self.request(call, sent);
         let connection = capture_connection(&mut request);
-        let begun = AtomicBool::new(false);
-        let exchange = self.exchange(request, &connection, &begun);
-        let reply = match timeout(self.target.attempt_timeout, exchange).await {
-            Ok(reply) => reply,
-            Err(_) if begun.load(Ordering::Relaxed) => Err(Fault::AttemptTimeout),
-            Err(_) => Err(Fault::Unanswered),
-        };
-        if let Err(Fault::Stall | Fault::Unanswered | Fault::AttemptTimeout) = reply {
+        let reply = self.exchange(request, &connection).await;
+        let (Err(fault) | Ok(Reply::Broken(_, fault))) = reply else { return reply };
+        if let Fault::Stall | Fault::Unanswered | Fault::AttemptTimeout = fault {
             // Of HTTP/2, which is not closed with its call: it may be dead, and the next call is not to find that out again.
             give_up(&connection);
         }
         reply
     }
 
-    /// `begun` is told when the head of an answer has come.
     async fn exchange(
         &self,
         request: Request<Outgoing>,
         connection: &CaptureConnection,
-        begun: &AtomicBool,
     ) -> Result<Reply, Fault> {
+        let limits = Limits {
+            bytes: self.target.answer_limit,
+            stall: self.target.stall_timeout,
+            end: Instant::now() + self.target.attempt_timeout,
+        };
         let (client, _lane) = self.lanes.take();
-        let response = client.request(request).await.map_err(|err| faults::before_head(&err))?;
-        begun.store(true, Ordering::Relaxed);
-        let (head, body) = response.into_parts();
+        let response = timeout_at(limits.end, client.request(request)).await;
+        let response = response.map_err(|_| Fault::Unanswered)?;
+        let (head, body) = response.map_err(|err| faults::before_head(&err))?.into_parts();
         if let Err(fault) = answer::sound(&head) {
             // What follows such a head may be anything.
             give_up(connection);
             return Err(fault);
         }
-        answer::collect(head, body, self.target.answer_limit, self.target.stall_timeout).await
+        answer::collect(head, body, &limits).await
     }
 
     fn request(&self, call: Call, sent: Sent) -> Request<Outgoing> {
