@@ -6,10 +6,11 @@
 //! closes its connection, so that the gateway sees that nobody waits any more.
 //!
 //! Layout: `connector` (TCP and TLS), `lanes` (how many calls share a connection), `stall` (silence half-way), `answer`
-//! (the way back), `faults` (the client's errors, sorted), `taken` (the way back alone).
+//! (the way back), `events` (the end of a stream), `faults` (the client's errors, sorted), `taken` (the way back alone).
 
 mod answer;
 mod connector;
+mod events;
 mod faults;
 mod lanes;
 mod stall;

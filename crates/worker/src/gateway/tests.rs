@@ -2,6 +2,7 @@
 
 mod answers;
 mod dead;
+mod events;
 mod hostile;
 mod raw;
 mod timing;
