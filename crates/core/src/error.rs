@@ -66,7 +66,7 @@ pub enum Refusal {
     OutOfMemory,
     /// It takes no writes: a replica, a full disk, too few replicas.
     ReadOnly,
-    /// It is starting, failing over, or busy with somebody's script.
+    /// It is starting, failing over, or busy with somebody's script; or somebody killed this one.
     NotReady,
     /// The user lacks a right, or the password is wrong.
     Denied,
@@ -86,7 +86,9 @@ impl StoreError {
     /// Whether the call may have changed something all the same.
     pub fn may_have_run(&self) -> bool {
         match self {
-            Self::Refused { source, .. } => !NOT_RUN.contains(&first_word(source)),
+            Self::Refused { source, .. } => {
+                !NOT_RUN.contains(&first_word(source)) && !is_killed(source)
+            }
             Self::Crowded { .. } => false,
             Self::Unanswered { .. } | Self::Reply { .. } => true,
         }
@@ -102,6 +104,9 @@ impl StoreError {
         let Self::Refused { source, .. } = self else { return None };
         if is_denied(source) {
             return Some(Refusal::Denied);
+        }
+        if is_killed(source) {
+            return Some(Refusal::NotReady);
         }
         Some(match first_word(source) {
             "OOM" => Refusal::OutOfMemory,
@@ -156,6 +161,12 @@ fn is_denied(error: &Error) -> bool {
         || IN_SCRIPT.iter().any(|start| error.details().starts_with(start))
 }
 
+/// Whether somebody ended the script by SCRIPT KILL. Redis does so only with one that has written nothing; what it says
+/// goes on in other words on each server.
+fn is_killed(error: &Error) -> bool {
+    error.details().starts_with("ERR Script killed by user with SCRIPT KILL")
+}
+
 /// Of the text only what is a command by its form: a key or a user's name stands in such texts too.
 pub(crate) fn denied_command(error: &Error) -> Option<&str> {
     let text = error.details();
@@ -169,6 +180,7 @@ fn reason(error: &Error) -> String {
     match (is_denied(error), denied_command(error)) {
         (true, Some(command)) => format!("its user may not run {command}"),
         (true, None) => format!("its user lacks a right; {}", first_word(error)),
+        (false, _) if is_killed(error) => "its script was killed".to_owned(),
         (false, _) => first_word(error).to_owned(),
     }
 }
@@ -278,6 +290,21 @@ mod tests {
         assert_eq!((odd.refusal(), odd.denied_command()), (Some(Refusal::Denied), None));
         assert!(!odd.to_string().contains("secret"), "{odd}");
         let own = refused("ERR user_script:7: ACL failure in script: no");
+        assert_eq!(own.refusal(), Some(Refusal::Other));
+    }
+
+    #[test]
+    fn a_script_that_somebody_killed_wrote_nothing_and_may_be_run_again() {
+        for text in [
+            "ERR Script killed by user with SCRIPT KILL... script: 694a, on @user_script:1.",
+            "ERR Script killed by user with SCRIPT KILL. script: on @user_script:1.",
+        ] {
+            let error = refused(text);
+            assert_eq!(error.refusal(), Some(Refusal::NotReady), "{text}");
+            assert!(!error.may_have_run(), "{text}");
+            assert_eq!(error.to_string(), "settle: refused by redis (its script was killed)");
+        }
+        let own = refused("ERR user_script:7: Script killed by user with SCRIPT KILL");
         assert_eq!(own.refusal(), Some(Refusal::Other));
     }
 

@@ -23,7 +23,7 @@ use crate::breaker::{Over, Sign};
 use crate::claimer::Work;
 use crate::classify::{Fault, sign_of_fault, sign_of_status};
 use crate::decide::{self, Circumstances};
-use crate::gateway::{Call, Gateway, Reply, Sent};
+use crate::gateway::{Answer, Call, Gateway, Reply, Sent};
 use crate::held::{Claim, Stop};
 use crate::queue::Queue;
 use crate::settler::Settler;
@@ -228,11 +228,17 @@ async fn quiet(watch: &Watch, sent: &Sent) -> Infallible {
 
 /// What the end of a call says of its target.
 fn sign(end: &End, now: SystemTime) -> Option<Sign> {
+    let said = |answer: &Answer| {
+        let asked = backoff::retry_after(answer.header("retry-after"), now);
+        sign_of_status(answer.status, asked)
+    };
     match end {
-        End::Replied(Ok(Reply::Whole(answer) | Reply::TooLarge(answer))) => {
-            let asked = backoff::retry_after(answer.header("retry-after"), now);
-            Some(sign_of_status(answer.status, asked))
-        }
+        End::Replied(Ok(Reply::Whole(answer) | Reply::TooLarge(answer))) => Some(said(answer)),
+        // Sent away is sent away. Any other half of an answer says no more than its fault.
+        End::Replied(Ok(Reply::Broken(head, fault))) => match said(head) {
+            busy @ Sign::Busy { .. } => Some(busy),
+            _ => sign_of_fault(*fault),
+        },
         End::Replied(Err(fault)) => sign_of_fault(*fault),
         End::Stopped(_) | End::DeadlinePassed => None,
     }
@@ -284,7 +290,9 @@ fn label(end: &End) -> Option<&'static str> {
         End::Replied(Ok(Reply::Whole(answer) | Reply::TooLarge(answer))) => {
             Some(metrics::status_class(answer.status))
         }
-        End::Replied(Err(fault)) => Some(FailureCode::from(*fault).word()),
+        End::Replied(Err(fault) | Ok(Reply::Broken(_, fault))) => {
+            Some(FailureCode::from(*fault).word())
+        }
         End::DeadlinePassed => Some(FailureCode::AttemptTimeout.word()),
         End::Stopped(_) => None,
     }
@@ -297,6 +305,9 @@ fn heard(end: &End) -> Heard {
         End::Replied(Ok(Reply::Whole(answer) | Reply::TooLarge(answer))) => {
             let error = (answer.status >= 400).then(|| metrics::status_class(answer.status));
             Heard { status: Some(answer.status), error }
+        }
+        End::Replied(Ok(Reply::Broken(head, fault))) => {
+            Heard { status: Some(head.status), error: Some(FailureCode::from(*fault).word()) }
         }
         End::Replied(Err(fault)) => failed(FailureCode::from(*fault)),
         End::DeadlinePassed => failed(FailureCode::AttemptTimeout),
@@ -331,6 +342,26 @@ mod tests {
             let envelope = Envelope { headers: vec![pair(name, value)], ..Envelope::default() };
             assert!(headers(&envelope).is_none(), "{name:?}: {value:?}");
         }
+    }
+
+    #[test]
+    fn a_target_that_sends_a_call_away_is_spared_also_if_the_rest_of_its_answer_is_broken() {
+        let now = SystemTime::UNIX_EPOCH;
+        let broken = |status, fault| {
+            let headers = vec![("retry-after", Bytes::from_static(b"3"))];
+            let head = Answer { status, headers, body: Bytes::new() };
+            End::Replied(Ok(Reply::Broken(head, fault)))
+        };
+        let asked = Some(Duration::from_secs(3));
+        for fault in [Fault::CutBody, Fault::LyingBody, Fault::Stall, Fault::AttemptTimeout] {
+            let busy = |reason| Some(Sign::Busy { reason, asked });
+            assert_eq!(sign(&broken(429, fault), now), busy("429"));
+            assert_eq!(sign(&broken(503, fault), now), busy("503"));
+            assert_eq!(sign(&broken(500, fault), now), None);
+        }
+        let end = broken(503, Fault::CutBody);
+        assert_eq!(label(&end), Some("cut-body"));
+        assert_eq!(heard(&end), Heard { status: Some(503), error: Some("cut-body") });
     }
 
     #[test]

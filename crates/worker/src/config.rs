@@ -10,7 +10,7 @@ use holdfast_runtime::settings::{
 };
 use holdfast_runtime::{Problems, Settings};
 
-use crate::gateway::{Http, Target};
+use crate::gateway::{Http, SILENCE, Target};
 use crate::queue::QueueConfig;
 use crate::renewer::RenewOn;
 use crate::slots::Share;
@@ -110,6 +110,7 @@ fn queue(
         connect_timeout: settings.times.connect_timeout,
         stall_timeout: settings.times.stall_timeout,
         attempt_timeout: settings.times.attempt_timeout,
+        silence: SILENCE,
         answer_limit: answer_limit.ok()?,
     };
     Some(QueueConfig {

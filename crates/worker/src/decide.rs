@@ -33,7 +33,8 @@ pub(crate) fn after(
     rng: &mut impl Rng,
 ) -> SettleKind {
     match reply {
-        Err(fault) => after_fault(fault, at, rng),
+        Err(fault) => after_fault(fault, None, at, rng),
+        Ok(Reply::Broken(head, fault)) => after_fault(fault, Some(&head), at, rng),
         Ok(Reply::Whole(answer)) => match another_try(&answer, at, rng) {
             Some(retry) => retry,
             None => {
@@ -63,8 +64,14 @@ pub(crate) fn unusable() -> SettleKind {
     SettleKind::Bury { outcome: Burial::Unusable, failure, answer: None }
 }
 
-fn after_fault(fault: Fault, at: &Circumstances, rng: &mut impl Rng) -> SettleKind {
-    let failure = Failure { code: fault.into(), status: 0 };
+/// `head` is what came before the fault, if it asks for another attempt.
+fn after_fault(
+    fault: Fault,
+    head: Option<&Answer>,
+    at: &Circumstances,
+    rng: &mut impl Rng,
+) -> SettleKind {
+    let failure = Failure { code: fault.into(), status: head.map_or(0, |head| head.status) };
     let unreachable = matches!(sign_of_fault(fault), Some(Sign::Unreachable { .. }));
     if unreachable && at.is_unsent_probe {
         // That says nothing of the request, and was no attempt: the next probe may go out with it again.
@@ -74,7 +81,8 @@ fn after_fault(fault: Fault, at: &Circumstances, rng: &mut impl Rng) -> SettleKi
         return SettleKind::Bury { outcome: Burial::GaveUp, failure, answer: None };
     }
     // If no other attempt can start in time, Redis ends it as past its deadline.
-    SettleKind::Retry { delay: backoff::delay(at.attempts, None, at.left, rng), failure }
+    let asked = head.and_then(|head| asked_by(head, at));
+    SettleKind::Retry { delay: backoff::delay(at.attempts, asked, at.left, rng), failure }
 }
 
 /// A retry, if the answer asks for one and another attempt can start in time.
@@ -82,10 +90,14 @@ fn another_try(answer: &Answer, at: &Circumstances, rng: &mut impl Rng) -> Optio
     if !is_retried(answer.status) || at.is_last() {
         return None;
     }
-    let asked = backoff::retry_after(answer.header("retry-after"), at.now);
-    let delay = backoff::delay(at.attempts, asked, at.left, rng);
+    let delay = backoff::delay(at.attempts, asked_by(answer, at), at.left, rng);
     let failure = Failure { code: FailureCode::Status, status: answer.status };
     (delay < at.left).then_some(SettleKind::Retry { delay, failure })
+}
+
+/// How long an answer asks to be left alone.
+fn asked_by(answer: &Answer, at: &Circumstances) -> Option<Duration> {
+    backoff::retry_after(answer.header("retry-after"), at.now)
 }
 
 impl Circumstances {
@@ -198,6 +210,23 @@ mod tests {
         );
         let kind = decided(Err(Fault::CutBody), Circumstances { attempts: 2, ..last });
         assert!(matches!(kind, SettleKind::Retry { failure: it, .. } if it == failure));
+    }
+
+    #[test]
+    fn what_the_head_of_a_broken_answer_asks_for_is_honoured_and_its_status_told() {
+        let broken = || {
+            let headers = vec![("retry-after", Bytes::from_static(b"20"))];
+            let head = Answer { headers, body: Bytes::new(), ..answer(429) };
+            Ok(Reply::Broken(head, Fault::LyingBody))
+        };
+        let failure = Failure { code: FailureCode::LyingBody, status: 429 };
+        let kind = decided(broken(), at());
+        assert!(matches!(kind, SettleKind::Retry { failure: it, .. } if it == failure));
+        assert!((Duration::from_secs(20)..=Duration::from_secs(25)).contains(&delay(kind)));
+        let last = Circumstances { attempts: 3, max_attempts: Some(3), ..at() };
+        let outcome = Burial::GaveUp;
+        let buried = SettleKind::Bury { outcome, failure, answer: None };
+        assert_eq!(decided(broken(), last), buried);
     }
 
     #[test]

@@ -46,6 +46,7 @@ pub async fn answer(sent: Bytes, limit: usize) -> Result<Taken, FailureCode> {
     let (answer, is_whole) = match reply {
         Reply::Whole(answer) => (answer, true),
         Reply::TooLarge(answer) => (answer, false),
+        Reply::Broken(_, fault) => return Err(fault.into()),
     };
     let (status, answer) = answer.stored();
     Ok(Taken { status, answer, is_whole })

@@ -6,10 +6,11 @@
 //! closes its connection, so that the gateway sees that nobody waits any more.
 //!
 //! Layout: `connector` (TCP and TLS), `lanes` (how many calls share a connection), `stall` (silence half-way), `answer`
-//! (the way back), `faults` (the client's errors, sorted), `taken` (the way back alone).
+//! (the way back), `events` (the end of a stream), `faults` (the client's errors, sorted), `taken` (the way back alone).
 
 mod answer;
 mod connector;
+mod events;
 mod faults;
 mod lanes;
 mod stall;
@@ -36,12 +37,13 @@ use hyper::header::{
 use hyper::http::uri::{PathAndQuery, Scheme};
 use hyper::{Method, Request, Uri};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::capture_connection;
+use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::RootCertStore;
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
+use self::answer::Limits;
 pub(crate) use self::answer::{Answer, KEPT_HEAD, KEPT_HEADERS, Reply};
 use self::connector::Connector;
 use self::lanes::Lanes;
@@ -51,6 +53,9 @@ use crate::classify::Fault;
 /// How long a connection is kept unused: below the 5 s after which common servers close it, since
 /// a request written into a closing connection is lost and has to be retried.
 const IDLE: Duration = Duration::from_secs(4);
+
+/// [`Target::silence`], but for tests.
+pub(crate) const SILENCE: Duration = Duration::from_secs(10);
 
 /// The version of HTTP that is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +85,8 @@ pub(crate) struct Target {
     pub(crate) stall_timeout: Duration,
     /// For all of it.
     pub(crate) attempt_timeout: Duration,
+    /// How long a connection of HTTP/2 on which calls wait may be silent before it is asked whether it lives.
+    pub(crate) silence: Duration,
     /// The longest body that is taken.
     pub(crate) answer_limit: usize,
 }
@@ -151,6 +158,10 @@ impl Gateway {
             .timer(TokioTimer::new())
             .http1_max_buf_size(2 * answer::HEAD_LIMIT)
             .http2_max_header_list_size(head_limit)
+            // Only while a call waits there: one that is idle is not kept for so long.
+            .http2_keep_alive_interval(target.silence)
+            // Longer than a server that lives may be held up.
+            .http2_keep_alive_timeout(2 * target.silence)
             .http2_only(target.http == Http::Two);
         let open = move || client.build(connector.clone());
         let may_share = match target.http {
@@ -184,33 +195,41 @@ impl Gateway {
 
     /// Sends a request and takes the answer, whatever its status.
     pub(crate) async fn send(&self, call: Call, sent: Sent) -> Result<Reply, Fault> {
-        let begun = AtomicBool::new(false);
-        let exchange = self.exchange(call, sent.clone(), &begun);
-        match timeout(self.target.attempt_timeout, exchange).await {
-            Ok(reply) => reply,
+        let mut request = self.request(call, sent.clone());
+        let connection = capture_connection(&mut request);
+        let reply = match self.exchange(request, &connection).await {
             // Whatever time there was for that: no connection stood, and the target has seen nothing.
-            Err(_) if !sent.get() => Err(Fault::ConnectTimeout),
-            Err(_) if begun.load(Ordering::Relaxed) => Err(Fault::AttemptTimeout),
-            Err(_) => Err(Fault::Unanswered),
+            Err(Fault::Unanswered) if !sent.get() => Err(Fault::ConnectTimeout),
+            reply => reply,
+        };
+        let (Err(fault) | Ok(Reply::Broken(_, fault))) = reply else { return reply };
+        if let Fault::Stall | Fault::Unanswered | Fault::AttemptTimeout = fault {
+            // Of HTTP/2, which is not closed with its call: it may be dead, and the next call is not to find that out again.
+            give_up(&connection);
         }
+        reply
     }
 
-    /// `begun` is told when the head of an answer has come.
-    async fn exchange(&self, call: Call, sent: Sent, begun: &AtomicBool) -> Result<Reply, Fault> {
-        let mut request = self.request(call, sent);
-        let connection = capture_connection(&mut request);
+    async fn exchange(
+        &self,
+        request: Request<Outgoing>,
+        connection: &CaptureConnection,
+    ) -> Result<Reply, Fault> {
+        let limits = Limits {
+            bytes: self.target.answer_limit,
+            stall: self.target.stall_timeout,
+            end: Instant::now() + self.target.attempt_timeout,
+        };
         let (client, _lane) = self.lanes.take();
-        let response = client.request(request).await.map_err(|err| faults::before_head(&err))?;
-        begun.store(true, Ordering::Relaxed);
-        let (head, body) = response.into_parts();
+        let response = timeout_at(limits.end, client.request(request)).await;
+        let response = response.map_err(|_| Fault::Unanswered)?;
+        let (head, body) = response.map_err(|err| faults::before_head(&err))?.into_parts();
         if let Err(fault) = answer::sound(&head) {
             // What follows such a head may be anything.
-            if let Some(connection) = &*connection.connection_metadata() {
-                connection.poison();
-            }
+            give_up(connection);
             return Err(fault);
         }
-        answer::collect(head, body, self.target.answer_limit, self.target.stall_timeout).await
+        answer::collect(head, body, &limits).await
     }
 
     fn request(&self, call: Call, sent: Sent) -> Request<Outgoing> {
@@ -229,6 +248,13 @@ impl Gateway {
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
         request
+    }
+}
+
+/// Lets no other call go by this connection; those that it has may end.
+fn give_up(connection: &CaptureConnection) {
+    if let Some(connection) = &*connection.connection_metadata() {
+        connection.poison();
     }
 }
 

@@ -8,7 +8,7 @@ use holdfast_runtime::traces::{Attribute, Span};
 /// What came back of a call, as far as it is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heard {
-    /// The status of a whole answer.
+    /// The status that came, whatever became of the body.
     pub(crate) status: Option<u16>,
     /// What went wrong, by its word.
     pub(crate) error: Option<&'static str>,

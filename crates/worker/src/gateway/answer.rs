@@ -12,10 +12,11 @@ use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 use hyper::http::response::Parts;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
+use super::events::LastEvent;
 use super::faults;
-use crate::classify::Fault;
+use crate::classify::{Fault, is_retried};
 
 /// The headers that are kept with an answer, if they are there.
 pub(crate) const KEPT_HEADERS: [&str; 5] =
@@ -29,6 +30,9 @@ pub(super) const HEAD_LIMIT: usize = 64 * 1024;
 
 /// Room that is made ahead on the word of a Content-Length, which may be a lie.
 const RESERVED: usize = 1024 * 1024;
+
+/// How long a stream that has said all it has to say is read on, for its end as HTTP says it.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// An answer of the gateway, whatever its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +65,18 @@ pub(crate) enum Reply {
     Whole(Answer),
     /// More than the limit allows: the body is only its first [`KEPT_HEAD`] bytes.
     TooLarge(Answer),
+    /// A status that asks for another attempt, with a body that came to nothing: the rest of it, without a body.
+    Broken(Answer, Fault),
+}
+
+/// How much of an answer is taken, and for how long.
+pub(super) struct Limits {
+    /// Of the body, as it comes and as it unpacks.
+    pub(super) bytes: usize,
+    /// Between two pieces.
+    pub(super) stall: Duration,
+    /// The end of the attempt.
+    pub(super) end: Instant,
 }
 
 /// Whether the head is one that can be trusted to frame its body.
@@ -87,22 +103,26 @@ pub(super) fn sound(head: &Parts) -> Result<(), Fault> {
 }
 
 /// Reads the body and puts the answer together.
-pub(super) async fn collect(
-    head: Parts,
-    body: Incoming,
-    limit: usize,
-    stall: Duration,
-) -> Result<Reply, Fault> {
-    let gzip = is_gzip(&head.headers);
-    let answer = |body| Answer { status: head.status.as_u16(), headers: kept(&head.headers), body };
-    match read(body, limit, stall).await? {
-        (start, false) => Ok(Reply::TooLarge(answer(start))),
-        (whole, true) if gzip => match unpacks(whole.clone(), limit).await? {
-            true => Ok(Reply::Whole(answer(whole))),
-            false => Ok(Reply::TooLarge(answer(whole.slice(..whole.len().min(KEPT_HEAD))))),
-        },
-        (whole, true) => Ok(Reply::Whole(answer(whole))),
+pub(super) async fn collect(head: Parts, body: Incoming, limits: &Limits) -> Result<Reply, Fault> {
+    let status = head.status.as_u16();
+    let answer = |body| Answer { status, headers: kept(&head.headers), body };
+    let taken = timeout_at(limits.end, take(&head, body, limits)).await;
+    match taken.unwrap_or(Err(Fault::AttemptTimeout)) {
+        Ok((whole, true)) => Ok(Reply::Whole(answer(whole))),
+        Ok((start, false)) => Ok(Reply::TooLarge(answer(start))),
+        // What such a head says of the target, and when to come again, holds without its body.
+        Err(fault) if is_retried(status) => Ok(Reply::Broken(answer(Bytes::new()), fault)),
+        Err(fault) => Err(fault),
     }
+}
+
+/// The body as it is read; one that unpacks to too much is too long as well.
+async fn take(head: &Parts, body: Incoming, limits: &Limits) -> Result<(Bytes, bool), Fault> {
+    let (body, is_whole) = read(body, limits, LastEvent::of(head)).await?;
+    if !is_whole || !is_gzip(&head.headers) || unpacks(body.clone(), limits.bytes).await? {
+        return Ok((body, is_whole));
+    }
+    Ok((body.slice(..body.len().min(KEPT_HEAD)), false))
 }
 
 fn kept(headers: &HeaderMap) -> Vec<(&'static str, Bytes)> {
@@ -114,18 +134,39 @@ fn kept(headers: &HeaderMap) -> Vec<(&'static str, Bytes)> {
     kept
 }
 
-/// The body, and true; or, where it is longer than `limit`, its beginning and false.
-async fn read(mut body: Incoming, limit: usize, stall: Duration) -> Result<(Bytes, bool), Fault> {
+/// The body, and true; or, where it is too long, its beginning and false. Behind the last event that is looked for, it is
+/// whole wherever it ends, and ends soon.
+async fn read(
+    mut body: Incoming,
+    limits: &Limits,
+    mut last: Option<LastEvent>,
+) -> Result<(Bytes, bool), Fault> {
     let declared = body.size_hint().lower();
     let declared = usize::try_from(declared).unwrap_or(usize::MAX);
     // A body that says it is too long is read only as far as it is kept.
+    let limit = limits.bytes;
     let room = if declared > limit { limit.min(KEPT_HEAD) } else { limit };
     let mut bytes = BytesMut::with_capacity(declared.min(room).min(RESERVED));
-    while let Some(frame) = timeout(stall, body.frame()).await.map_err(|_| Fault::Stall)? {
-        let frame = frame.map_err(|err| faults::inside_body(&err))?;
+    let mut done_by = None;
+    loop {
+        let until = done_by.unwrap_or_else(|| Instant::now() + limits.stall);
+        let frame = match timeout_at(until, body.frame()).await {
+            Ok(Some(Ok(frame))) => frame,
+            Ok(None) => break,
+            _ if done_by.is_some() => break,
+            Ok(Some(Err(err))) => return Err(faults::inside_body(&err)),
+            Err(_) => return Err(Fault::Stall),
+        };
         let Ok(data) = frame.into_data() else { continue };
         let fits = data.len().min(room - bytes.len());
         bytes.extend_from_slice(&data[..fits]);
+        let has_come = |last: &mut LastEvent| last.has_come(&bytes);
+        if done_by.is_none() && last.as_mut().is_some_and(has_come) {
+            done_by = Some(limits.end.min(Instant::now() + LINGER));
+        }
+        if fits < data.len() && done_by.is_some() {
+            break;
+        }
         if fits < data.len() {
             bytes.truncate(KEPT_HEAD);
             return Ok((bytes.freeze(), false));

@@ -62,6 +62,10 @@ impl Connector {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
+        // A model may think for longer than what stands between remembers a connection that says nothing.
+        tcp.set_keepalive(Some(Duration::from_secs(30)));
+        tcp.set_keepalive_interval(Some(Duration::from_secs(10)));
+        tcp.set_keepalive_retries(Some(3));
         // Shared out over the addresses of a name, so that a dead one does not use up all of it.
         tcp.set_connect_timeout(Some(connect_timeout));
         Self { tcp, material, connect_timeout, stall_timeout }

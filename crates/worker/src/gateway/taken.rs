@@ -9,8 +9,9 @@ use hyper::client::conn::http1;
 use hyper::header::HOST;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::time::Instant;
 
-use super::answer::{self, HEAD_LIMIT, Reply};
+use super::answer::{self, HEAD_LIMIT, Limits, Reply};
 use super::faults;
 use crate::classify::Fault;
 
@@ -33,7 +34,8 @@ pub(crate) async fn take(sent: Bytes, limit: usize) -> Result<Reply, Fault> {
         let answered = sender.send_request(request).await;
         let (head, body) = answered.map_err(|err| faults::on_connection(&err))?.into_parts();
         answer::sound(&head)?;
-        answer::collect(head, body, limit, NEVER).await
+        let limits = Limits { bytes: limit, stall: NEVER, end: Instant::now() + NEVER };
+        answer::collect(head, body, &limits).await
     };
     // How the connection ends is told by the exchange.
     let (_, (), reply) = tokio::join!(connection, speak(theirs, sent), exchange);

@@ -1,6 +1,8 @@
 //! The gateway client against servers that answer with raw bytes.
 
 mod answers;
+mod dead;
+mod events;
 mod hostile;
 mod raw;
 mod timing;
@@ -25,6 +27,7 @@ fn target(addr: SocketAddr) -> Target {
         connect_timeout: Duration::from_secs(5),
         stall_timeout: Duration::from_secs(5),
         attempt_timeout: Duration::from_secs(20),
+        silence: SILENCE,
         answer_limit: 1024 * 1024,
     }
 }

@@ -122,6 +122,53 @@ async fn the_last_attempt_publishes_its_answer_or_gives_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_whose_body_is_broken_is_heeded_by_its_head_and_not_published() {
+    let stage = Stage::set().await;
+    let refused = |status: &str, rest: &str| {
+        format!("HTTP/1.1 {status}\r\nRetry-After: 2\r\nContent-Length: {rest}")
+    };
+    let (cut, lying) = ("9\r\n\r\n1234", "13\r\nContent-Encoding: gzip\r\n\r\n{\"id\":\"oops\"}");
+    stage
+        .gateway
+        .script(vec![
+            Rule::on_body("cut").raw(refused("429 Too Many Requests", cut)).times(1),
+            Rule::on_body("lying").raw(refused("503 Service Unavailable", lying)).times(1),
+            Rule::on_body("always").raw(refused("500 Oh", cut)),
+        ])
+        .unwrap();
+    let worker = stage.worker("", "max_attempts = 2").await;
+    let mut spots = Vec::new();
+    let names = ["cut", "lying", "always"];
+    for name in names {
+        spots.push(stage.submit(name, format!("{{\"n\": \"{name}\"}}")).await);
+    }
+    for (spot, code, status) in
+        [(&spots[0], FailureCode::CutBody, 429), (&spots[1], FailureCode::LyingBody, 503)]
+    {
+        let (failure, _) = stage.at_home(spot, Home::Delayed).await.ticket.failure.unwrap();
+        assert_eq!((failure.code, failure.status), (code, status));
+    }
+    for spot in &spots[..2] {
+        let record = stage.record(spot).await;
+        assert_eq!((record.outcome, record.status, record.attempts), (Outcome::Answered, 200, 2));
+    }
+    let record = stage.record(&spots[2]).await;
+    assert_eq!((record.outcome, record.attempts), (Outcome::GaveUp, 2));
+    let failure = record.failure.unwrap();
+    assert_eq!((failure.code, failure.status), (FailureCode::CutBody, 500));
+    assert!(record.answer.body.is_empty());
+    let arrivals = stage.gateway.arrivals();
+    for name in names {
+        let body = format!("{{\"n\": \"{name}\"}}");
+        let came: Vec<_> = arrivals.iter().filter(|it| it.body == body).collect();
+        let [first, second] = &*came else { panic!("{name} was tried {} times", came.len()) };
+        let gap = second.since_start - first.since_start;
+        assert!(gap >= Duration::from_millis(1900), "{name}: not before it was asked to: {gap:?}");
+    }
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_is_too_large_ends_dead_with_its_head() {
     let stage = Stage::set().await;
     stage.gateway.script(vec![Rule::new().body("x".repeat(20_000))]).unwrap();

@@ -142,6 +142,22 @@ async fn of_a_group_that_fails_as_a_whole_only_the_one_that_fails_alone_is_burie
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_settle_that_somebody_killed_is_sent_again_as_it_was() {
+    let stage = Stage::set().await;
+    let proxy = Proxy::start(stage.redis.port()).await;
+    let worker = stage.worker_by(&proxy.url(), "", "").await;
+    let words = "ERR Script killed by user with SCRIPT KILL... script: 694a, on @user_script:1.";
+    let refused = Fault::Refuse(words.to_owned());
+    let killed = proxy.inject(refused, When::First(1), evalsha(&sha("settle")));
+    let spot = stage.submit("a", "{}").await;
+    let record = stage.record(&spot).await;
+    assert_eq!((record.outcome, record.attempts), (Outcome::Answered, 1));
+    killed.wait_fired(1, SOON).await;
+    assert_eq!(stage.gateway.counts().arrived, 1);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_each_of_many_restarts_of_redis_the_worker_works_again() {
     let stage = Stage::set().await;
     let worker = stage.worker("", "").await;

@@ -107,3 +107,37 @@ async fn a_kept_connection_that_the_server_closes_costs_a_retry_at_most() {
     }
     assert!(answered >= 100, "a retry is the exception: {answered} of 200 were answered");
 }
+
+#[tokio::test]
+async fn what_is_said_before_an_answer_is_not_its_beginning() {
+    let mut several = b"HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n".to_vec();
+    several.extend(b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n");
+    for interim in [&b"HTTP/1.1 102 Processing\r\n\r\n"[..], b"HTTP/1.1 100 Continue\n\n", &several]
+    {
+        let trickle = Step::Trickle(interim.to_vec(), Duration::from_millis(1));
+        for said in [Step::Send(interim.to_vec()), trickle] {
+            let steps = vec![said, Step::Pause(2 * STALL), Step::Send(OK.to_vec())];
+            let server = RawGateway::start(Reading::Fast, vec![steps]).await;
+            let gateway = short(server.addr);
+            for _ in 0..2 {
+                whole(gateway.ask().await);
+            }
+            let log = server.saw("both", |log| log.requests.len() == 2).await;
+            assert_eq!(log.connections, 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_stops_behind_what_was_said_before_it_stalls() {
+    for start in [
+        "HTTP/1.1 102 Processing\r\n\r\nH",
+        "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 200 OK\r\nContent-Le",
+        "HTTP/1.1 102 Processing\r\nLink: x\r\n",
+        "HTTP/1.1 1",
+    ] {
+        let steps = vec![Step::Send(start.into()), Step::Hold];
+        let server = RawGateway::start(Reading::Fast, vec![steps]).await;
+        assert_eq!(short(server.addr).ask().await, Err(Fault::Stall), "{start:?}");
+    }
+}
