@@ -9,12 +9,11 @@ use std::{
 use fred::{
     clients::Client,
     error::{Error, ErrorKind},
-    interfaces::ClientLike,
     types::{ClusterHash, CustomCommand, Value},
 };
-use tokio::{task::AbortHandle, time::timeout};
+use tokio::time::timeout;
 
-use super::{CustomRaw, OpenError, Options, Redis, slot_of};
+use super::{CustomRaw, OpenError, Options, Redis, kept::Line, slot_of};
 use crate::{StoreError, error::first_word, keys::ShardKeys};
 
 /// How much longer than asked the client waits before it takes the connection for dead.
@@ -31,26 +30,6 @@ pub struct Bell {
     line: Mutex<Option<Line>>,
 }
 
-/// A connection that ends with this value: the client alone would keep it.
-struct Line {
-    client: Client,
-    connection: AbortHandle,
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        self.connection.abort();
-    }
-}
-
-impl Line {
-    fn open(options: &Options) -> Result<Self, OpenError> {
-        let client = options.blocking_client()?;
-        let connection = client.connect().abort_handle();
-        Ok(Self { client, connection })
-    }
-}
-
 /// What came of a wait, and of the call that was sent behind it.
 pub(crate) struct Waited {
     /// Whether the bell was heard, or its silence.
@@ -65,7 +44,7 @@ impl Bell {
     /// A waiter beside `redis`.
     pub fn open(redis: &Redis) -> Result<Self, OpenError> {
         let options = Arc::clone(&redis.options);
-        let line = Mutex::new(Some(Line::open(&options)?));
+        let line = Mutex::new(Some(Line::connect(options.blocking_client()?)));
         Ok(Self { options, line })
     }
 
@@ -155,7 +134,8 @@ impl Bell {
             return Ok(line.client.clone());
         }
         let closed = |_| Error::new(ErrorKind::Config, "the bell's connection cannot be set up");
-        let new = Line::open(&self.options).map_err(|err| StoreError::new(CALL, closed(err)))?;
+        let new = self.options.blocking_client();
+        let new = Line::connect(new.map_err(|err| StoreError::new(CALL, closed(err)))?);
         let client = new.client.clone();
         *line = Some(new);
         Ok(client)

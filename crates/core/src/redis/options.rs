@@ -186,7 +186,7 @@ fn limited(builder: &mut Builder, limit: Duration) {
         connection.max_redirections = 0;
         // Above 0 it makes accepted calls time out, and leaks: our own semaphore bounds them.
         connection.max_command_buffer_len = 0;
-        // Must be below the limit of a call, or a hung server is never left.
+        // Must be below the limit of a call, or it never comes to this. Where calls keep coming it doesn't anyway: see `kept`.
         connection.unresponsive = UnresponsiveConfig {
             max_timeout: Some(limit * 3 / 4),
             interval: (limit / 8).min(Duration::from_millis(250)),
