@@ -254,13 +254,16 @@ impl<C: ClientLike + Sync> CustomRaw for C {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_testkit::{RedisServer, Relay, eventually};
+    use holdfast_testkit::{RedisServer, Relay, Sentinel, eventually};
     use tokio::{task::JoinSet, time::interval};
 
     use super::*;
 
     /// What is asked for of a role after a promotion.
     const BACK: Duration = Duration::from_secs(8);
+
+    /// How long it may take until a sentinel has led to a server.
+    const LED: Duration = Duration::from_secs(10);
 
     async fn ping(redis: &Redis) -> Result<(), String> {
         let answer = redis.call("PING", None, Vec::new()).await;
@@ -327,5 +330,29 @@ mod tests {
     async fn a_server_that_hangs_is_left_though_nothing_more_can_be_sent() {
         let large = Value::Bytes(vec![b'x'; 1 << 20].into());
         left_for_the_next("ECHO", vec![large], Duration::from_millis(50)).await;
+    }
+
+    /// Which one the client asks first is its own affair; the first connection tells it of the other alone.
+    #[tokio::test]
+    async fn a_sentinel_that_died_is_not_the_only_one_that_is_asked() {
+        for dead in 0..2 {
+            let mut group = Sentinel::start(2).await;
+            let redis = Redis::open(Options::new(group.url())).unwrap();
+            eventually("it answers", LED, async || ping(&redis).await).await;
+            group.kill_sentinel(dead);
+            let told = group.server(0).command(&["CLIENT", "KILL", "TYPE", "normal"]).await;
+            assert!(told.int().is_some_and(|killed| killed > 0), "{told:?}");
+            eventually("it answers again", LED, async || ping(&redis).await).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_sentinel_that_hangs_is_left_for_the_next_one() {
+        for frozen in 0..3 {
+            let mut group = Sentinel::start(3).await;
+            group.freeze_sentinel(frozen, true);
+            let redis = Redis::open(Options::new(group.url())).unwrap();
+            eventually("it answers", LED, async || ping(&redis).await).await;
+        }
     }
 }

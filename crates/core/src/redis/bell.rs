@@ -13,7 +13,11 @@ use fred::{
 };
 use tokio::time::timeout;
 
-use super::{CustomRaw, OpenError, Options, Redis, kept::Line, slot_of};
+use super::{
+    CustomRaw, OpenError, Options, Redis,
+    kept::{Kept, Line},
+    slot_of,
+};
 use crate::{StoreError, error::first_word, keys::ShardKeys};
 
 /// How much longer than asked the client waits before it takes the connection for dead.
@@ -26,6 +30,7 @@ const CALL: &str = "bell";
 /// One waiter: one BLPOP at a time over shards of one slot, or of one node without Cluster.
 pub struct Bell {
     options: Arc<Options>,
+    beside: Arc<Kept>,
     /// None: hung up, and not yet opened again.
     line: Mutex<Option<Line>>,
 }
@@ -43,9 +48,9 @@ pub(crate) struct Waited {
 impl Bell {
     /// A waiter beside `redis`.
     pub fn open(redis: &Redis) -> Result<Self, OpenError> {
-        let options = Arc::clone(&redis.options);
-        let line = Mutex::new(Some(Line::connect(options.blocking_client()?)));
-        Ok(Self { options, line })
+        let (options, beside) = (Arc::clone(&redis.options), Arc::clone(&redis.kept));
+        let line = Mutex::new(Some(Line::connect(options.blocking_client(beside.turn())?)));
+        Ok(Self { options, beside, line })
     }
 
     /// Closes the connection, whatever is under way: Redis drops a command that still waits there, and what was sent
@@ -134,7 +139,7 @@ impl Bell {
             return Ok(line.client.clone());
         }
         let closed = |_| Error::new(ErrorKind::Config, "the bell's connection cannot be set up");
-        let new = self.options.blocking_client();
+        let new = self.options.blocking_client(self.beside.turn());
         let new = Line::connect(new.map_err(|err| StoreError::new(CALL, closed(err)))?);
         let client = new.client.clone();
         *line = Some(new);

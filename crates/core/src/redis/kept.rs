@@ -8,7 +8,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -24,13 +27,13 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::{OpenError, Options, status::Lost};
+use super::{OpenError, Options, options::CONNECT, status::Lost};
 
 /// How much news is kept for whoever is slow to take it.
 const NEWS: usize = 32;
 
-/// How a client is built whose calls end after a limit.
-pub(super) type Build = fn(&Options, Duration) -> Result<Client, OpenError>;
+/// How a client is built whose calls end after a limit, and which of the sentinels, if there are any, it asks first.
+pub(super) type Build = fn(&Options, Duration, usize) -> Result<Client, OpenError>;
 
 /// A client and the task that keeps its connections, which ends with this value: the client alone would keep it. What is
 /// under way then ends without an answer, and is not sent again.
@@ -60,6 +63,7 @@ pub(super) struct Kept {
     build: Build,
     limit: Duration,
     is_clustered: bool,
+    turn: AtomicUsize,
     now: Mutex<Now>,
     news: Arc<News>,
 }
@@ -84,15 +88,20 @@ impl Kept {
         build: Build,
         limit: Duration,
     ) -> Result<Self, OpenError> {
-        let client = build(options, limit)?;
+        let client = build(options, limit, 0)?;
         let (is_clustered, news) = (client.is_clustered(), Arc::new(News::new()));
-        let now = Mutex::new(Now::connect(client, &news));
-        Ok(Self { options: Arc::clone(options), build, limit, is_clustered, now, news })
+        let (turn, now) = (AtomicUsize::new(0), Mutex::new(Now::connect(client, &news)));
+        Ok(Self { options: Arc::clone(options), build, limit, is_clustered, turn, now, news })
     }
 
     /// Whether keys are spread over nodes.
     pub(super) fn is_clustered(&self) -> bool {
         self.is_clustered
+    }
+
+    /// Which of the sentinels is asked first.
+    pub(super) fn turn(&self) -> usize {
+        self.turn.load(Ordering::Relaxed)
     }
 
     /// The client of this moment: for one call, the next may need another.
@@ -130,20 +139,36 @@ impl Kept {
         }
     }
 
-    /// Takes another client if this one is silent, or has given up by itself.
+    /// Takes another client if this one is silent, finds no server or has given up by itself.
     fn give_up(&self, is_silent: impl FnOnce(&Client) -> bool) {
         let mut now = self.now();
-        let is_silent = is_silent(&now.line.client);
-        if !is_silent && !now.line.task.is_finished() {
+        let client = &now.line.client;
+        let (is_silent, is_lost) = (is_silent(client), self.is_lost(client));
+        if !is_silent && !is_lost && !now.line.task.is_finished() {
             return;
         }
-        let client = match (self.build)(&self.options, self.limit) {
+        if is_lost {
+            self.turn.fetch_add(1, Ordering::Relaxed);
+        }
+        let client = match (self.build)(&self.options, self.limit, self.turn()) {
             Ok(client) => client,
             Err(err) => return warn!(error = %err, "no new connections to redis can be made"),
         };
-        warn!(is_silent, "the connections to redis are given up, and made anew");
+        warn!(is_silent, is_lost, "the connections to redis are given up, and made anew");
         self.news.given_up();
+        if is_silent {
+            let why = Error::new(ErrorKind::Timeout, "nobody answers on this connection");
+            self.news.lost((why, None));
+        }
         *now = Now::connect(client, &self.news);
+    }
+
+    /// Whether no sentinel has led to a server for a while. The client goes on with whom it asked before; and once it was
+    /// connected it knows none of those that it was told of, but only whom the last one named, itself left out. A new one
+    /// knows all, and begins with another.
+    fn is_lost(&self, client: &Client) -> bool {
+        let patience = 2 * self.limit.min(CONNECT);
+        client.uses_sentinels() && !client.is_connected() && self.news.is_away_for(patience)
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
@@ -163,12 +188,15 @@ struct News {
 struct Heard {
     /// When the connections were made, or the client that is to make them: nobody is silent who was asked before.
     since: Instant,
+    /// Since when there is no connection.
+    away: Option<Instant>,
     answers: HashMap<Option<u16>, Instant>,
 }
 
 impl News {
     fn new() -> Self {
-        let heard = Heard { since: Instant::now(), answers: HashMap::new() };
+        let since = Instant::now();
+        let heard = Heard { since, away: Some(since), answers: HashMap::new() };
         Self {
             made: broadcast::Sender::new(NEWS),
             lost: broadcast::Sender::new(NEWS),
@@ -186,20 +214,28 @@ impl News {
         sent > heard.since && heard.answers.get(&slot).is_none_or(|last| sent > *last)
     }
 
+    fn is_away_for(&self, time: Duration) -> bool {
+        self.lock().away.is_some_and(|since| since.elapsed() >= time)
+    }
+
     /// Whoever listens is told, even if nobody does: then there is nobody to tell.
     fn made(&self) {
-        self.lock().since = Instant::now();
+        let mut heard = self.lock();
+        (heard.since, heard.away) = (Instant::now(), None);
+        drop(heard);
         self.made.send(()).unwrap_or_default();
     }
 
     fn lost(&self, news: (Error, Option<Server>)) {
+        self.lock().away.get_or_insert_with(Instant::now);
         self.lost.send(news).unwrap_or_default();
     }
 
     /// The next client has its time from now on.
     fn given_up(&self) {
-        self.lock().since = Instant::now();
-        self.lost((Error::new(ErrorKind::Timeout, "nobody answers on this connection"), None));
+        let mut heard = self.lock();
+        heard.since = Instant::now();
+        heard.away = Some(heard.since);
     }
 
     fn lock(&self) -> MutexGuard<'_, Heard> {
@@ -212,15 +248,17 @@ impl News {
 async fn tell(mut made: broadcast::Receiver<Server>, mut lost: Lost, news: Arc<News>) {
     loop {
         tokio::select! {
-            told = made.recv() => match told {
-                // Several are one.
-                Ok(_) | Err(RecvError::Lagged(_)) => news.made(),
-                Err(RecvError::Closed) => return,
-            },
+            // What was lost comes before what was made in its place.
+            biased;
             told = lost.recv() => match told {
                 Ok(told) => news.lost(told),
                 // What was missed is older than what comes.
                 Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            },
+            told = made.recv() => match told {
+                // Several are one.
+                Ok(_) | Err(RecvError::Lagged(_)) => news.made(),
                 Err(RecvError::Closed) => return,
             },
         }
