@@ -15,13 +15,15 @@ mod server;
 mod status;
 mod subscriber;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use fred::{
-    clients::Client,
     error::Error,
-    interfaces::{ClientLike, EventInterface},
-    types::{ClusterHash, CustomCommand, Value, config::Server},
+    interfaces::ClientLike,
+    types::{ClusterHash, CustomCommand, Value},
     util::redis_keyslot,
 };
 use tokio::{
@@ -42,7 +44,7 @@ pub use status::{DISK_FULL, Trouble};
 pub use subscriber::{Message, Subscriber};
 
 use crate::{StoreError, metrics, rights::Role, script};
-use kept::Kept;
+use kept::{Build, Kept};
 use moved::Moved;
 use primary::Primary;
 use status::Status;
@@ -56,7 +58,6 @@ const LARGE_CALL: Duration = Duration::from_secs(60);
 /// A connection to Redis that survives it. Clones share it.
 #[derive(Clone)]
 pub struct Redis {
-    client: Client,
     options: Arc<Options>,
     calls: Arc<Semaphore>,
     status: Arc<Status>,
@@ -69,29 +70,25 @@ impl Redis {
     ///
     /// Fails only on settings that cannot work. Calls made before the first connection wait for it as long as any call may.
     pub fn open(options: Options) -> Result<Self, OpenError> {
-        let client = options.client(options.command_timeout)?;
-        Ok(Self::connecting(client, options))
+        Self::connecting(Arc::new(options), Options::client)
     }
 
     /// A second connection with the same settings, for a look at a server that can't write to its disk: such a one refuses
     /// even the PING that other connections begin with.
     pub fn for_a_look(&self) -> Result<Self, OpenError> {
-        let options = Options::clone(&self.options);
-        let client = options.client_without_ping(options.command_timeout)?;
-        Ok(Self::connecting(client, options))
+        Self::connecting(Arc::clone(&self.options), Options::client_without_ping)
     }
 
-    fn connecting(client: Client, options: Options) -> Self {
-        let status = Status::new(options.place(), client.error_rx());
-        let kept = Kept::connect(&client);
-        Self {
+    fn connecting(options: Arc<Options>, build: Build) -> Result<Self, OpenError> {
+        let kept = Kept::connect(&options, build, options.command_timeout)?;
+        let status = Status::new(options.place(), kept.lost());
+        Ok(Self {
             kept: Arc::new(kept),
-            client,
-            options: Arc::new(options),
+            options,
             calls: Arc::new(Semaphore::new(CALLS_AT_ONCE)),
             status: Arc::new(status),
             primary: Arc::default(),
-        }
+        })
     }
 
     /// A second connection with the same settings, for a thread of its own.
@@ -108,7 +105,7 @@ impl Redis {
 
     /// Whether keys are spread over nodes by their hash tags.
     pub fn is_clustered(&self) -> bool {
-        self.client.is_clustered()
+        self.kept.is_clustered()
     }
 
     /// How long a call may take.
@@ -130,7 +127,7 @@ impl Redis {
     pub fn why_lost(&self) -> Option<&'static str> {
         let told = self.status.why_lost();
         // What broke an earlier connection says nothing of one that is there.
-        if self.client.is_connected() { None } else { told }
+        if self.kept.client().is_connected() { None } else { told }
     }
 
     /// Keeps what the user lacks for a role; nothing: that it may do all.
@@ -141,7 +138,7 @@ impl Redis {
     /// A listener that is told when a connection is there, after the first or again: another server may have answered it,
     /// with other users.
     pub fn connections(&self) -> Connections {
-        Connections(self.client.reconnect_rx())
+        Connections(self.kept.made())
     }
 
     /// What the user may not do, as ACL rules name it, as far as it is known; empty also where Redis does not say which.
@@ -151,8 +148,9 @@ impl Redis {
 
     /// Keeps metrics and [`Redis::trouble`] up to date until `stop`.
     pub async fn watch(&self, stop: CancellationToken) {
-        let (mut back, mut lost) = (self.client.reconnect_rx(), self.client.error_rx());
-        let mut connected_before = self.client.is_connected();
+        let (mut back, mut lost) = (self.kept.made(), self.kept.lost());
+        let is_connected = || self.kept.client().is_connected();
+        let mut connected_before = is_connected();
         self.status.connected(connected_before);
         loop {
             tokio::select! {
@@ -165,7 +163,7 @@ impl Redis {
                     connected_before = true;
                     self.status.connected(true);
                 }
-                _ = lost.recv() => self.status.connected(self.client.is_connected()),
+                _ = lost.recv() => self.status.connected(is_connected()),
             }
         }
     }
@@ -184,33 +182,32 @@ impl Redis {
         let script = words.first().filter(|_| command == script::RUN).and_then(Value::as_str);
         let script = script.filter(|sha1| !script::only_asks(sha1)).map(|sha1| sha1.to_string());
         let command = CustomCommand::new_static(command, hash, false);
+        let (client, sent) = (self.kept.client(), Instant::now());
         let answer = if self.is_clustered() {
-            Moved::within(self.options.command_timeout).follow(&self.client, command, words).await
+            Moved::within(self.options.command_timeout).follow(&client, command, words).await
         } else {
-            self.client.custom_raw_value(command, words).await
+            client.custom_raw_value(command, words).await
         };
-        if answer.is_err() {
-            self.kept.look(&self.client);
-        }
-        self.primary.look(&self.client, &answer);
+        self.kept.look(slot, sent, &answer);
+        self.primary.look(&client, &answer);
         self.status.note(answer.as_ref().err(), script.as_deref());
         answer.map_err(CallError::Redis)
     }
 
     /// The server says that it is a replica: who it was asked as may be another by now.
     pub(crate) fn is_replica(&self) {
-        self.primary.is_elsewhere(&self.client);
+        self.primary.is_elsewhere(&self.kept.client());
     }
 }
 
 /// News of connections.
-pub struct Connections(broadcast::Receiver<Server>);
+pub struct Connections(broadcast::Receiver<()>);
 
 impl Connections {
     /// Returns when there is a new one; several at once are told as one. May be dropped and called again.
     pub async fn next(&mut self) {
         match self.0.recv().await {
-            Ok(_) | Err(RecvError::Lagged(_)) => {}
+            Ok(()) | Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => std::future::pending().await,
         }
     }
@@ -257,21 +254,105 @@ impl<C: ClientLike + Sync> CustomRaw for C {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_testkit::{RedisServer, eventually};
+    use holdfast_testkit::{RedisServer, Relay, Sentinel, eventually};
+    use tokio::{task::JoinSet, time::interval};
 
     use super::*;
+
+    /// What is asked for of a role after a promotion.
+    const BACK: Duration = Duration::from_secs(8);
+
+    /// How long it may take until a sentinel has led to a server.
+    const LED: Duration = Duration::from_secs(10);
+
+    async fn ping(redis: &Redis) -> Result<(), String> {
+        let answer = redis.call("PING", None, Vec::new()).await;
+        answer.map(drop).map_err(|err| err.named("ping").to_string())
+    }
 
     /// Nothing is known that ends it now; whatever does, a process must not be up and do nothing for good.
     #[tokio::test]
     async fn a_client_that_has_given_up_its_connections_makes_new_ones() {
         let server = RedisServer::start().await;
         let redis = Redis::open(Options::new(server.url())).unwrap();
-        let ping = async || match redis.call("PING", None, Vec::new()).await {
-            Ok(_) => Ok(()),
-            Err(err) => Err(err.named("ping").to_string()),
+        eventually("it answers", Duration::from_secs(10), async || ping(&redis).await).await;
+        redis.kept.client().quit().await.unwrap();
+        eventually("it answers again", Duration::from_secs(10), async || ping(&redis).await).await;
+    }
+
+    /// Calls `command` again and again, whatever becomes of those before, on a server that hangs and whose name another then
+    /// has. So many calls were begun when one was answered by that.
+    async fn left_for_the_next(
+        command: &'static str,
+        words: Vec<Value>,
+        every: Duration,
+    ) -> (RedisServer, RedisServer, usize) {
+        let (first, second) = (RedisServer::start().await, RedisServer::start().await);
+        let name = Relay::start(first.port()).await;
+        let redis = Redis::open(Options::new(name.url())).unwrap();
+        eventually("it answers", BACK, async || ping(&redis).await).await;
+        first.pause();
+        name.lead_to(second.port());
+        let (mut calls, mut turns, mut begun) = (JoinSet::new(), interval(every), 0);
+        let answered = async {
+            loop {
+                tokio::select! {
+                    _ = turns.tick() => {
+                        let (redis, words) = (redis.clone(), words.clone());
+                        calls.spawn(async move { redis.call(command, None, words).await.is_ok() });
+                        begun += 1;
+                    }
+                    Some(ended) = calls.join_next() => if ended.unwrap() { return },
+                }
+            }
         };
-        eventually("it answers", Duration::from_secs(10), ping).await;
-        redis.client.quit().await.unwrap();
-        eventually("it answers again", Duration::from_secs(10), ping).await;
+        timeout(BACK, answered).await.expect("the server that hangs is not left");
+        while calls.join_next().await.is_some() {}
+        (first, second, begun)
+    }
+
+    /// A client that looks at its last write alone finds that it has just written, for ever.
+    #[tokio::test]
+    async fn a_server_that_hangs_is_left_while_calls_keep_coming_and_none_runs_twice() {
+        let every = Duration::from_millis(200);
+        let (first, second, begun) = left_for_the_next("INCR", vec!["runs".into()], every).await;
+        first.resume();
+        let mut runs = 0;
+        for server in [first, second] {
+            let told = server.command(&["GET", "runs"]).await;
+            runs += told.text().map_or(0, |text| text.parse::<usize>().unwrap());
+        }
+        assert!((1..=begun).contains(&runs), "{runs} of {begun}");
+    }
+
+    /// A client that waits for its write looks at nothing else.
+    #[tokio::test]
+    async fn a_server_that_hangs_is_left_though_nothing_more_can_be_sent() {
+        let large = Value::Bytes(vec![b'x'; 1 << 20].into());
+        left_for_the_next("ECHO", vec![large], Duration::from_millis(50)).await;
+    }
+
+    /// Which one the client asks first is its own affair; the first connection tells it of the other alone.
+    #[tokio::test]
+    async fn a_sentinel_that_died_is_not_the_only_one_that_is_asked() {
+        for dead in 0..2 {
+            let mut group = Sentinel::start(2).await;
+            let redis = Redis::open(Options::new(group.url())).unwrap();
+            eventually("it answers", LED, async || ping(&redis).await).await;
+            group.kill_sentinel(dead);
+            let told = group.server(0).command(&["CLIENT", "KILL", "TYPE", "normal"]).await;
+            assert!(told.int().is_some_and(|killed| killed > 0), "{told:?}");
+            eventually("it answers again", LED, async || ping(&redis).await).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_sentinel_that_hangs_is_left_for_the_next_one() {
+        for frozen in 0..3 {
+            let mut group = Sentinel::start(3).await;
+            group.freeze_sentinel(frozen, true);
+            let redis = Redis::open(Options::new(group.url())).unwrap();
+            eventually("it answers", LED, async || ping(&redis).await).await;
+        }
     }
 }

@@ -147,6 +147,11 @@ impl Sentinel {
         if frozen { process.freeze() } else { process.wake() }
     }
 
+    /// Ends a sentinel for good.
+    pub fn kill_sentinel(&mut self, which: usize) {
+        self.sentinels[which].process.kill();
+    }
+
     /// Every sentinel knows the replica and the other sentinels, so that a failover may begin.
     async fn agreed(&self, sentinels: usize) {
         for sentinel in &self.sentinels {

@@ -9,12 +9,15 @@ use std::{
 use fred::{
     clients::Client,
     error::{Error, ErrorKind},
-    interfaces::ClientLike,
     types::{ClusterHash, CustomCommand, Value},
 };
-use tokio::{task::AbortHandle, time::timeout};
+use tokio::time::timeout;
 
-use super::{CustomRaw, OpenError, Options, Redis, slot_of};
+use super::{
+    CustomRaw, OpenError, Options, Redis,
+    kept::{Kept, Line},
+    slot_of,
+};
 use crate::{StoreError, error::first_word, keys::ShardKeys};
 
 /// How much longer than asked the client waits before it takes the connection for dead.
@@ -27,28 +30,9 @@ const CALL: &str = "bell";
 /// One waiter: one BLPOP at a time over shards of one slot, or of one node without Cluster.
 pub struct Bell {
     options: Arc<Options>,
+    beside: Arc<Kept>,
     /// None: hung up, and not yet opened again.
     line: Mutex<Option<Line>>,
-}
-
-/// A connection that ends with this value: the client alone would keep it.
-struct Line {
-    client: Client,
-    connection: AbortHandle,
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        self.connection.abort();
-    }
-}
-
-impl Line {
-    fn open(options: &Options) -> Result<Self, OpenError> {
-        let client = options.blocking_client()?;
-        let connection = client.connect().abort_handle();
-        Ok(Self { client, connection })
-    }
 }
 
 /// What came of a wait, and of the call that was sent behind it.
@@ -64,9 +48,9 @@ pub(crate) struct Waited {
 impl Bell {
     /// A waiter beside `redis`.
     pub fn open(redis: &Redis) -> Result<Self, OpenError> {
-        let options = Arc::clone(&redis.options);
-        let line = Mutex::new(Some(Line::open(&options)?));
-        Ok(Self { options, line })
+        let (options, beside) = (Arc::clone(&redis.options), Arc::clone(&redis.kept));
+        let line = Mutex::new(Some(Line::connect(options.blocking_client(beside.turn())?)));
+        Ok(Self { options, beside, line })
     }
 
     /// Closes the connection, whatever is under way: Redis drops a command that still waits there, and what was sent
@@ -155,7 +139,8 @@ impl Bell {
             return Ok(line.client.clone());
         }
         let closed = |_| Error::new(ErrorKind::Config, "the bell's connection cannot be set up");
-        let new = Line::open(&self.options).map_err(|err| StoreError::new(CALL, closed(err)))?;
+        let new = self.options.blocking_client(self.beside.turn());
+        let new = Line::connect(new.map_err(|err| StoreError::new(CALL, closed(err)))?);
         let client = new.client.clone();
         *line = Some(new);
         Ok(client)

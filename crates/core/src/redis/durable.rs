@@ -6,16 +6,19 @@
 //! the wait proves that it did not, and that no other server answered. The wait blocks its connection, so nothing else
 //! travels there.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 use fred::{
-    clients::Client,
     error::{Error, ErrorKind},
     types::{ClusterHash, CustomCommand, Value},
 };
 
 use super::{
-    CallError, CustomRaw, OpenError, Redis, ServerReport, kept::Kept, primary::Primary, slot_of,
+    CallError, CustomRaw, OpenError, Options, Redis, ServerReport, kept::Kept, primary::Primary,
+    slot_of,
 };
 use crate::{
     StoreError, counted,
@@ -177,7 +180,6 @@ fn online_replicas(info: &str) -> u64 {
 
 /// A connection on which what was read is waited for. One call at a time: the next would wait behind its wait.
 pub struct Durable {
-    client: Client,
     kept: Kept,
     primary: Primary,
     level: Level,
@@ -189,9 +191,8 @@ impl Durable {
     pub fn open(redis: &Redis, level: Level) -> Result<Self, OpenError> {
         let wait = redis.options.command_timeout.max(LEAST_WAIT);
         // A connection is left as hung after three quarters of the limit, which must be after the end of the wait.
-        let client = redis.options.client(2 * wait)?;
-        let kept = Kept::connect(&client);
-        Ok(Self { client, kept, primary: Primary::default(), level, wait })
+        let kept = Kept::connect(&redis.options, Options::client, 2 * wait)?;
+        Ok(Self { kept, primary: Primary::default(), level, wait })
     }
 
     /// How long a wait may take, at most.
@@ -214,11 +215,13 @@ impl Durable {
         words: Vec<Value>,
     ) -> Result<(Value, Reached), CallError> {
         let name = format!("holdfast-{}", Session::random());
+        // All on one: another would be another connection.
+        let (client, sent) = (self.kept.client(), Instant::now());
         let call = |command, words| {
             // Not told as blocking: the client would unblock it for whoever comes next.
             let command = CustomCommand::new_static(command, ClusterHash::Custom(slot), false);
             // Four of them side by side: each is large.
-            Box::pin(self.client.custom_raw_value(command, words))
+            Box::pin(client.custom_raw_value(command, words))
         };
         let (wait, wait_words) = self.level.wait(self.wait);
         // In this order: each is handed to the client when it is first polled.
@@ -229,10 +232,8 @@ impl Durable {
             call(wait, wait_words),
             call("CLIENT", vec!["GETNAME".into()]),
         );
-        if ran.is_err() {
-            self.kept.look(&self.client);
-        }
-        self.primary.look(&self.client, &ran);
+        self.kept.look(Some(slot), sent, &ran);
+        self.primary.look(&client, &ran);
         // First what the script's caller must know: it may have to send the script's text.
         let answer = ran.map_err(CallError::Redis)?;
         named.map_err(CallError::Redis)?;

@@ -18,7 +18,8 @@ use fred::{
     types::{
         Builder,
         config::{
-            Config, CredentialProvider, ReconnectPolicy, Server, TlsConnector, UnresponsiveConfig,
+            Config, CredentialProvider, ReconnectPolicy, Server, ServerConfig, TlsConnector,
+            UnresponsiveConfig,
         },
     },
 };
@@ -75,7 +76,7 @@ pub enum OpenError {
 }
 
 /// The longest that one try to connect may take, however long a call may.
-const CONNECT: Duration = Duration::from_secs(10);
+pub(super) const CONNECT: Duration = Duration::from_secs(10);
 
 impl Options {
     /// Options with no user, no files, and a limit of 2 s a call.
@@ -103,10 +104,16 @@ impl Options {
         places.join(", ")
     }
 
-    fn config(&self) -> Result<Config, OpenError> {
+    /// Behind Sentinel the client asks the first that lets it connect, over and over, also one that hangs. So `turn` says which
+    /// is the first.
+    fn config(&self, turn: usize) -> Result<Config, OpenError> {
         let mut config = Config::from_url(&self.url).map_err(|_| OpenError::Url)?;
         // An unreachable Redis is tried again, from the first connection on.
         config.fail_fast = false;
+        if let ServerConfig::Sentinel { hosts, .. } = &mut config.server {
+            let first = turn.checked_rem(hosts.len()).unwrap_or_default();
+            hosts.rotate_left(first);
+        }
         if let Some(path) = &self.ca_file {
             config.tls = Some(trusting(path, self.client_pair.as_ref())?.into());
         }
@@ -128,14 +135,18 @@ impl Options {
         Ok(config)
     }
 
-    fn builder(&self) -> Result<Builder, OpenError> {
-        Ok(builder_of(self.config()?))
+    fn builder(&self, turn: usize) -> Result<Builder, OpenError> {
+        Ok(builder_of(self.config(turn)?))
     }
 
     /// A client that takes a connection without PING first: a server that can't write to its disk refuses that, as if it
     /// would write. Where there is a password, the client sends that and no PING anyway.
-    pub(super) fn client_without_ping(&self, limit: Duration) -> Result<Client, OpenError> {
-        let mut config = self.config()?;
+    pub(super) fn client_without_ping(
+        &self,
+        limit: Duration,
+        turn: usize,
+    ) -> Result<Client, OpenError> {
+        let mut config = self.config(turn)?;
         if config.password.is_none() && config.credential_provider.is_none() {
             config.credential_provider = Some(Arc::new(Nobody));
         }
@@ -145,15 +156,15 @@ impl Options {
     }
 
     /// A client whose calls end after `limit`.
-    pub(super) fn client(&self, limit: Duration) -> Result<Client, OpenError> {
-        let mut builder = self.builder()?;
+    pub(super) fn client(&self, limit: Duration, turn: usize) -> Result<Client, OpenError> {
+        let mut builder = self.builder(turn)?;
         limited(&mut builder, limit);
         builder.build().map_err(|_| OpenError::Client)
     }
 
     /// A client for one command that blocks: no limit of its own.
-    pub(super) fn blocking_client(&self) -> Result<Client, OpenError> {
-        let mut builder = self.builder()?;
+    pub(super) fn blocking_client(&self, turn: usize) -> Result<Client, OpenError> {
+        let mut builder = self.builder(turn)?;
         builder.with_connection_config(|connection| {
             connection.max_command_attempts = 1;
             connection.max_redirections = 0;
@@ -164,7 +175,7 @@ impl Options {
     }
 
     pub(super) fn subscriber(&self) -> Result<fred::clients::SubscriberClient, OpenError> {
-        let mut builder = self.builder()?;
+        let mut builder = self.builder(0)?;
         limited(&mut builder, self.command_timeout);
         builder.build_subscriber_client().map_err(|_| OpenError::Client)
     }
@@ -186,7 +197,7 @@ fn limited(builder: &mut Builder, limit: Duration) {
         connection.max_redirections = 0;
         // Above 0 it makes accepted calls time out, and leaks: our own semaphore bounds them.
         connection.max_command_buffer_len = 0;
-        // Must be below the limit of a call, or a hung server is never left.
+        // Must be below the limit of a call, or it never comes to this. Where calls keep coming it doesn't anyway: see `kept`.
         connection.unresponsive = UnresponsiveConfig {
             max_timeout: Some(limit * 3 / 4),
             interval: (limit / 8).min(Duration::from_millis(250)),
@@ -279,7 +290,7 @@ mod tests {
     #[test]
     fn a_url_that_cannot_be_used_is_not_repeated() {
         let error = Options::new("redis://ad:S3CRET@host:port")
-            .client(Duration::from_secs(1))
+            .client(Duration::from_secs(1), 0)
             .err()
             .unwrap();
         assert!(!error.to_string().contains("S3CRET"));
@@ -302,6 +313,6 @@ mod tests {
     fn a_ca_file_without_certificates_is_refused() {
         let options =
             Options { ca_file: Some("/dev/null".into()), ..Options::new("rediss://localhost") };
-        assert!(matches!(options.client(Duration::from_secs(1)), Err(OpenError::CaFile(None))));
+        assert!(matches!(options.client(Duration::from_secs(1), 0), Err(OpenError::CaFile(None))));
     }
 }
