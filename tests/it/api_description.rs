@@ -44,7 +44,7 @@ async fn does_what_it_says(folder: &Path, listener: &str) {
 }
 
 fn here(name: &str) -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "it", "openapi", name].iter().collect()
+    [env!("CARGO_MANIFEST_DIR"), "it", "api_description", name].iter().collect()
 }
 
 /// Says that nothing was tested, past the capture that hides what a passing test prints.
