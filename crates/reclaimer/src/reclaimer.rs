@@ -114,13 +114,17 @@ impl Reclaimer {
         let mut failed: Vec<&'static str> = Vec::new();
         let mut gauges = Gauges::default();
         let mut looking = JoinSet::new();
-        let mut waiting = self.queues.known().to_vec().into_iter();
+        let shards = self.queues.known().to_vec();
+        // With a backlog in all of them a pass is over when the next one is due.
+        let turns = shards.len().div_ceil(AT_ONCE).max(1);
+        let share = self.every.div_f64(turns as f64);
+        let mut waiting = shards.into_iter();
         loop {
             while looking.len() < AT_ONCE {
                 let Some(shard) = waiting.next() else { break };
                 let known = self.known.remove(&shard.meta).unwrap_or_default();
                 let rest = (self.every * REST_PASSES).min(REST);
-                looking.spawn(look(self.redis.clone(), shard, known, self.lease, rest));
+                looking.spawn(look(self.redis.clone(), shard, known, self.lease, (rest, share)));
             }
             // An empty set: every shard has been looked at.
             let Some(looked) = looking.join_next().await else { break };
@@ -175,13 +179,17 @@ impl Reclaimer {
 }
 
 /// Looks at one shard, and does what is to be done there: what is where tells, so that an idle one costs one call.
+///
+/// A backlog gets `share` of the pass; the next one goes on with it, since `depth` tells of it then as well, and a sweep that
+/// found something does not rest.
 async fn look(
     redis: Redis,
     shard: ShardKeys,
     mut known: Known,
     lease: Duration,
-    rest: Duration,
+    (rest, share): (Duration, Duration),
 ) -> Looked {
+    let until = Instant::now() + share;
     let (mut failures, mut leapt) = (Vec::new(), false);
     let mut note = |name, result: Result<usize, StoreError>| {
         result.map_err(|err| failures.push((name, err))).unwrap_or_default()
@@ -194,11 +202,11 @@ async fn look(
     let leased = may_hold(|it| it.leased) || is_rested;
     let delayed = may_hold(|it| it.delayed);
     let reclaimed = match leased {
-        true => note("reclaim", upkeep::reclaim(&redis, &shard).await),
+        true => note("reclaim", upkeep::reclaim(&redis, &shard, until).await),
         false => 0,
     };
     let promoted = match delayed {
-        true => note("promote", upkeep::promote(&redis, &shard).await),
+        true => note("promote", upkeep::promote(&redis, &shard, until).await),
         false => 0,
     };
     if reclaimed + promoted > 0 && depth.is_ok() {
@@ -211,10 +219,10 @@ async fn look(
         // A head whose score is no time of ours hides whatever is late behind it.
         let may_be_late = seen.head_deadline.is_none_or(|deadline| deadline <= seen.now);
         if seen.suspects > 0 || seen.pending > 0 && may_be_late {
-            note("expire", upkeep::expire(&redis, &shard).await);
+            note("expire", upkeep::expire(&redis, &shard, until).await);
         }
         if is_rested {
-            let swept = note("sweep", upkeep::sweep(&redis, &shard).await);
+            let swept = note("sweep", upkeep::sweep(&redis, &shard, until).await);
             known.sweep_at = (swept == 0).then(|| now + rest);
         }
     }
