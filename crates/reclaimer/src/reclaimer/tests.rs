@@ -241,3 +241,25 @@ async fn a_backlog_ends_no_later_than_its_pass_and_the_next_ones_go_on_with_it_a
     }
     assert!(passes > 2, "{OLD} swept in {passes} passes of 10 ms");
 }
+
+#[tokio::test]
+async fn a_counter_of_bytes_that_is_none_holds_up_no_sweep() {
+    let mut yard = Yard::open().await;
+    yard.reclaimer.every = Duration::from_millis(1);
+    for (bytes, shown) in [("-1", 0), ("1e30", 0), ("-inf", 0), ("x", 0), ("7.9", 7)] {
+        // A spoiled one takes nothing new in.
+        yard.redis.command(&["HSET", &yard.key("meta"), "bytes", "100"]).await;
+        yard.forgettable().await;
+        yard.redis.command(&["HSET", &yard.key("meta"), "bytes", bytes]).await;
+        let depth = Depth { shard: &yard.shard }.run(&yard.client).await.unwrap();
+        assert_eq!(depth.bytes, shown, "{bytes}");
+        eventually("the old one is forgotten", SOON, async || {
+            yard.reclaimer.round().await;
+            match yard.homes().await {
+                [0, 0, 0] => Ok(()),
+                homes => Err(format!("{bytes}: {homes:?}")),
+            }
+        })
+        .await;
+    }
+}
