@@ -28,7 +28,7 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 /// The loops of a pass, as metrics call them.
 const LOOPS: [&str; 5] = ["reclaim", "promote", "expire", "sweep", "depth"];
 
-/// Those of them that rest after a leap of the Redis clock.
+/// Those of them that rest after a leap of the Redis clock, and have no turn where the clock was not seen.
 const RESTING: [&str; 2] = ["expire", "sweep"];
 
 /// For how many passes nothing is swept once nothing was over: retention is long, and a call a pass is what an idle
@@ -64,6 +64,8 @@ struct Looked {
     leapt: bool,
     depth: Option<DepthReply>,
     failures: Vec<(&'static str, StoreError)>,
+    /// Loops that had no turn because of that.
+    missed: &'static [&'static str],
     reclaimed: usize,
 }
 
@@ -104,11 +106,18 @@ impl Reclaimer {
 
     /// One pass over every known shard.
     pub async fn round(&mut self) {
+        for name in self.pass().await {
+            metrics::loop_succeeded(name, unix_seconds());
+        }
+    }
+
+    /// The same. Returns the loops that had a good round.
+    async fn pass(&mut self) -> Vec<&'static str> {
         if let Err(err) = self.queues.shards(&self.redis).await {
             self.log(&err, "the registry of queues can't be read");
             if self.queues.known().is_empty() {
                 // Nothing was looked at: that is no good round of anything.
-                return;
+                return Vec::new();
             }
         }
         let mut failed: Vec<&'static str> = Vec::new();
@@ -137,9 +146,7 @@ impl Reclaimer {
             self.carry_on(&queue).await;
         }
         gauges.tell();
-        for name in LOOPS.into_iter().filter(|name| !failed.contains(name)) {
-            metrics::loop_succeeded(name, unix_seconds());
-        }
+        LOOPS.into_iter().filter(|name| !failed.contains(name)).collect()
     }
 
     fn take(&mut self, looked: Looked, gauges: &mut Gauges, failed: &mut Vec<&'static str>) {
@@ -152,6 +159,7 @@ impl Reclaimer {
             self.log(&err, name);
             failed.push(name);
         }
+        failed.extend(looked.missed);
         if looked.leapt {
             error!(%queue, "the redis clock leapt ahead: it ends and sweeps nothing for 10 minutes");
             RESTING.into_iter().for_each(metrics::clock_skipped);
@@ -195,6 +203,11 @@ async fn look(
         result.map_err(|err| failures.push((name, err))).unwrap_or_default()
     };
     let mut depth = see(&redis, &shard, &mut known.clock, lease, &mut leapt).await;
+    if let Err(err @ StoreError::Unanswered { .. }) = depth {
+        // Each further call would wait for as long, and all shards with it.
+        let failures = vec![("depth", err)];
+        return Looked { shard, known, leapt, depth: None, failures, missed: &LOOPS, reclaimed: 0 };
+    }
     // What could not be counted may be there.
     let may_hold = |count: fn(&DepthReply) -> u64| depth.as_ref().map_or(true, |it| count(it) > 0);
     let is_rested = known.sweep_at.is_none_or(|at| at <= Instant::now());
@@ -215,6 +228,8 @@ async fn look(
     }
     let depth = depth.map_err(|err| note("depth", Err(err))).ok();
     let now = Instant::now();
+    // A rest after a leap is on purpose, and told by a metric of its own: no loop stalls by that.
+    let missed: &[_] = if depth.is_none() { &RESTING } else { &[] };
     if let Some(seen) = depth.filter(|_| known.clock.is_trusted(now)) {
         // A head whose score is no time of ours hides whatever is late behind it.
         let may_be_late = seen.head_deadline.is_none_or(|deadline| deadline <= seen.now);
@@ -222,11 +237,12 @@ async fn look(
             note("expire", upkeep::expire(&redis, &shard, until).await);
         }
         if is_rested {
-            let swept = note("sweep", upkeep::sweep(&redis, &shard, until).await);
-            known.sweep_at = (swept == 0).then(|| now + rest);
+            let swept = upkeep::sweep(&redis, &shard, until).await;
+            known.sweep_at = matches!(swept, Ok(0)).then(|| now + rest);
+            note("sweep", swept);
         }
     }
-    Looked { shard, known, leapt, depth, failures, reclaimed }
+    Looked { shard, known, leapt, depth, failures, missed, reclaimed }
 }
 
 /// How much is where, and a sight of the clock.

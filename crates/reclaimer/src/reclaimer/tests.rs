@@ -263,3 +263,17 @@ async fn a_counter_of_bytes_that_is_none_holds_up_no_sweep() {
         .await;
     }
 }
+
+#[tokio::test]
+async fn a_pass_that_redis_does_not_answer_is_no_good_round_of_any_loop_and_waits_once() {
+    let mut yard = Yard::open().await;
+    assert_eq!(yard.reclaimer.pass().await, LOOPS);
+    yard.redis.pause();
+    let begun = Instant::now();
+    let succeeded = yard.reclaimer.pass().await;
+    let took = begun.elapsed();
+    yard.redis.resume();
+    assert_eq!(succeeded, [""; 0]);
+    // One time-out of two seconds, and not one for each loop.
+    assert!(took < Duration::from_secs(4), "{took:?}");
+}
