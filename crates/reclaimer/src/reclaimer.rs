@@ -35,8 +35,9 @@ const RESTING: [&str; 2] = ["expire", "sweep"];
 /// shard would cost.
 const REST_PASSES: u32 = 10;
 
-/// But never longer: doctor tells that nobody sweeps after ten seconds, and the beat of an idle shard that is older than half
-/// a lease would be taken for an outage.
+/// But never longer: doctor tells that nobody sweeps after ten seconds. The beat of an idle shard may so grow older than half a
+/// lease, which is then taken for an outage; but a beat comes within a third of a lease of the next claim, and its pardon
+/// ends half a lease later, before that lease does.
 const REST: Duration = Duration::from_secs(8);
 
 /// Gives back, promotes, ends and sweeps, shard by shard.
