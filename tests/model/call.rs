@@ -143,6 +143,8 @@ pub enum Call {
         whole: usize,
         /// With a write.
         tick: bool,
+        /// Behind so many bytes of records the rest is left for later.
+        room: usize,
         /// Which.
         ids: Vec<Id>,
     },

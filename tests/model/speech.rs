@@ -42,8 +42,8 @@ impl Call {
             Self::Promote { limit, named } => rows(vec![text(limit)], named.iter().map(due)),
             Self::Expire { limit } => vec![text(limit)],
             Self::Sweep { limit, age } => vec![text(limit), text(age)],
-            Self::Read { whole, tick, ids } => rows(
-                vec![text(whole), flag(*tick)],
+            Self::Read { whole, tick, room, ids } => rows(
+                vec![text(whole), flag(*tick), text(room)],
                 ids.iter().map(|id| vec![names::key(*id).into()]),
             ),
             Self::Policy { schema, write, rows: them } => {

@@ -47,7 +47,7 @@ impl State {
             Call::Promote { named, .. } => self.promote_named(named),
             Call::Expire { limit } => self.expire(*limit, now),
             Call::Sweep { limit, age } => self.sweep(*limit, *age, now),
-            Call::Read { whole, tick, ids } => self.read(*whole, *tick, ids, now),
+            Call::Read { whole, tick, room, ids } => self.read((*whole, *room), *tick, ids, now),
             Call::Policy { schema, write, rows } => self.declare(*schema, *write, rows),
             Call::Overrule(word) => self.overrule(word),
             Call::RegisterQueue { name, value } => self.register_queue(*name, *value, now),

@@ -151,11 +151,13 @@ impl Draw<'_> {
                 limit: self.dice.of(&[1, 2, 128]),
                 age: self.dice.of(&[600_000, 600_000, 20_000]),
             },
-            "read" => Call::Read {
-                whole: self.dice.of(&[0, 100, 1000]),
-                tick: self.dice.one_in(2),
-                ids: self.rows(Self::read_of),
-            },
+            "read" => {
+                let most = 1 << 20;
+                let sizes = [(0, most), (100, most), (1000, most), (100, 1), (1000, 300)];
+                let (whole, room) = self.dice.of(&sizes);
+                let tick = self.dice.one_in(2);
+                Call::Read { whole, tick, room, ids: self.rows(Self::read_of) }
+            }
             "policy" => self.policy(),
             "overrule" => self.overrule(),
             "register" => self.register(),

@@ -28,15 +28,16 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 /// The loops of a pass, as metrics call them.
 const LOOPS: [&str; 5] = ["reclaim", "promote", "expire", "sweep", "depth"];
 
-/// Those of them that rest after a leap of the Redis clock.
+/// Those of them that rest after a leap of the Redis clock, and have no turn where the clock was not seen.
 const RESTING: [&str; 2] = ["expire", "sweep"];
 
 /// For how many passes nothing is swept once nothing was over: retention is long, and a call a pass is what an idle
 /// shard would cost.
 const REST_PASSES: u32 = 10;
 
-/// But never longer: doctor tells that nobody sweeps after ten seconds, and the beat of an idle shard that is older than half
-/// a lease would be taken for an outage.
+/// But never longer: doctor tells that nobody sweeps after ten seconds. The beat of an idle shard may so grow older than half a
+/// lease, which is then taken for an outage; but a beat comes within a third of a lease of the next claim, and its pardon
+/// ends half a lease later, before that lease does.
 const REST: Duration = Duration::from_secs(8);
 
 /// Gives back, promotes, ends and sweeps, shard by shard.
@@ -64,6 +65,8 @@ struct Looked {
     leapt: bool,
     depth: Option<DepthReply>,
     failures: Vec<(&'static str, StoreError)>,
+    /// Loops that had no turn because of that.
+    missed: &'static [&'static str],
     reclaimed: usize,
 }
 
@@ -104,23 +107,34 @@ impl Reclaimer {
 
     /// One pass over every known shard.
     pub async fn round(&mut self) {
+        for name in self.pass().await {
+            metrics::loop_succeeded(name, unix_seconds());
+        }
+    }
+
+    /// The same. Returns the loops that had a good round.
+    async fn pass(&mut self) -> Vec<&'static str> {
         if let Err(err) = self.queues.shards(&self.redis).await {
             self.log(&err, "the registry of queues can't be read");
             if self.queues.known().is_empty() {
                 // Nothing was looked at: that is no good round of anything.
-                return;
+                return Vec::new();
             }
         }
         let mut failed: Vec<&'static str> = Vec::new();
         let mut gauges = Gauges::default();
         let mut looking = JoinSet::new();
-        let mut waiting = self.queues.known().to_vec().into_iter();
+        let shards = self.queues.known().to_vec();
+        // With a backlog in all of them a pass is over when the next one is due.
+        let turns = shards.len().div_ceil(AT_ONCE).max(1);
+        let share = self.every.div_f64(turns as f64);
+        let mut waiting = shards.into_iter();
         loop {
             while looking.len() < AT_ONCE {
                 let Some(shard) = waiting.next() else { break };
                 let known = self.known.remove(&shard.meta).unwrap_or_default();
                 let rest = (self.every * REST_PASSES).min(REST);
-                looking.spawn(look(self.redis.clone(), shard, known, self.lease, rest));
+                looking.spawn(look(self.redis.clone(), shard, known, self.lease, (rest, share)));
             }
             // An empty set: every shard has been looked at.
             let Some(looked) = looking.join_next().await else { break };
@@ -133,9 +147,7 @@ impl Reclaimer {
             self.carry_on(&queue).await;
         }
         gauges.tell();
-        for name in LOOPS.into_iter().filter(|name| !failed.contains(name)) {
-            metrics::loop_succeeded(name, unix_seconds());
-        }
+        LOOPS.into_iter().filter(|name| !failed.contains(name)).collect()
     }
 
     fn take(&mut self, looked: Looked, gauges: &mut Gauges, failed: &mut Vec<&'static str>) {
@@ -148,6 +160,7 @@ impl Reclaimer {
             self.log(&err, name);
             failed.push(name);
         }
+        failed.extend(looked.missed);
         if looked.leapt {
             error!(%queue, "the redis clock leapt ahead: it ends and sweeps nothing for 10 minutes");
             RESTING.into_iter().for_each(metrics::clock_skipped);
@@ -175,18 +188,27 @@ impl Reclaimer {
 }
 
 /// Looks at one shard, and does what is to be done there: what is where tells, so that an idle one costs one call.
+///
+/// A backlog gets `share` of the pass; the next one goes on with it, since `depth` tells of it then as well, and a sweep that
+/// found something does not rest.
 async fn look(
     redis: Redis,
     shard: ShardKeys,
     mut known: Known,
     lease: Duration,
-    rest: Duration,
+    (rest, share): (Duration, Duration),
 ) -> Looked {
+    let until = Instant::now() + share;
     let (mut failures, mut leapt) = (Vec::new(), false);
     let mut note = |name, result: Result<usize, StoreError>| {
         result.map_err(|err| failures.push((name, err))).unwrap_or_default()
     };
     let mut depth = see(&redis, &shard, &mut known.clock, lease, &mut leapt).await;
+    if let Err(err @ StoreError::Unanswered { .. }) = depth {
+        // Each further call would wait for as long, and all shards with it.
+        let failures = vec![("depth", err)];
+        return Looked { shard, known, leapt, depth: None, failures, missed: &LOOPS, reclaimed: 0 };
+    }
     // What could not be counted may be there.
     let may_hold = |count: fn(&DepthReply) -> u64| depth.as_ref().map_or(true, |it| count(it) > 0);
     let is_rested = known.sweep_at.is_none_or(|at| at <= Instant::now());
@@ -194,11 +216,11 @@ async fn look(
     let leased = may_hold(|it| it.leased) || is_rested;
     let delayed = may_hold(|it| it.delayed);
     let reclaimed = match leased {
-        true => note("reclaim", upkeep::reclaim(&redis, &shard).await),
+        true => note("reclaim", upkeep::reclaim(&redis, &shard, until).await),
         false => 0,
     };
     let promoted = match delayed {
-        true => note("promote", upkeep::promote(&redis, &shard).await),
+        true => note("promote", upkeep::promote(&redis, &shard, until).await),
         false => 0,
     };
     if reclaimed + promoted > 0 && depth.is_ok() {
@@ -207,18 +229,21 @@ async fn look(
     }
     let depth = depth.map_err(|err| note("depth", Err(err))).ok();
     let now = Instant::now();
+    // A rest after a leap is on purpose, and told by a metric of its own: no loop stalls by that.
+    let missed: &[_] = if depth.is_none() { &RESTING } else { &[] };
     if let Some(seen) = depth.filter(|_| known.clock.is_trusted(now)) {
         // A head whose score is no time of ours hides whatever is late behind it.
         let may_be_late = seen.head_deadline.is_none_or(|deadline| deadline <= seen.now);
         if seen.suspects > 0 || seen.pending > 0 && may_be_late {
-            note("expire", upkeep::expire(&redis, &shard).await);
+            note("expire", upkeep::expire(&redis, &shard, until).await);
         }
         if is_rested {
-            let swept = note("sweep", upkeep::sweep(&redis, &shard).await);
-            known.sweep_at = (swept == 0).then(|| now + rest);
+            let swept = upkeep::sweep(&redis, &shard, until).await;
+            known.sweep_at = matches!(swept, Ok(0)).then(|| now + rest);
+            note("sweep", swept);
         }
     }
-    Looked { shard, known, leapt, depth, failures, reclaimed }
+    Looked { shard, known, leapt, depth, failures, missed, reclaimed }
 }
 
 /// How much is where, and a sight of the clock.

@@ -1,8 +1,12 @@
-//! The work on one shard: each script again until a batch comes back short.
+//! The work on one shard: each script again until a batch comes back short, or its pass has taken long enough.
+//!
+//! One batch is always done. What is left is there for the next pass: the leases of dead workers in all shards wait for this
+//! one to end.
 
 use holdfast_core::keys::ShardKeys;
 use holdfast_core::script::{Charge, Expire, Promote, PromoteReply, Reclaim, ReclaimReply, Sweep};
 use holdfast_core::{Redis, StoreError, metrics};
+use tokio::time::Instant;
 
 /// Items a call: 256 keep a script near 2 ms. What looks at two sets takes half from each.
 const RECLAIMED: usize = 256;
@@ -11,7 +15,11 @@ const EXPIRED: usize = 128;
 const SWEPT: usize = 128;
 
 /// Takes back leases whose time ran out. Returns how many.
-pub(crate) async fn reclaim(redis: &Redis, shard: &ShardKeys) -> Result<usize, StoreError> {
+pub(crate) async fn reclaim(
+    redis: &Redis,
+    shard: &ShardKeys,
+    until: Instant,
+) -> Result<usize, StoreError> {
     let queue = shard.queue.as_str();
     let mut all = 0;
     loop {
@@ -37,26 +45,34 @@ pub(crate) async fn reclaim(redis: &Redis, shard: &ShardKeys) -> Result<usize, S
                 Charge::None => {}
             }
         }
-        if replies.len() < RECLAIMED {
+        if replies.len() < RECLAIMED || Instant::now() >= until {
             return Ok(all);
         }
     }
 }
 
 /// Lets what is due be claimed again. Returns how many.
-pub(crate) async fn promote(redis: &Redis, shard: &ShardKeys) -> Result<usize, StoreError> {
+pub(crate) async fn promote(
+    redis: &Redis,
+    shard: &ShardKeys,
+    until: Instant,
+) -> Result<usize, StoreError> {
     let mut all = 0;
     loop {
         let replies = Promote { shard, limit: PROMOTED, named: &[] }.run(redis).await?;
         all += replies.iter().filter(|reply| matches!(reply, PromoteReply::Moved(_))).count();
-        if replies.len() < PROMOTED {
+        if replies.len() < PROMOTED || Instant::now() >= until {
             return Ok(all);
         }
     }
 }
 
 /// Ends what waited past its deadline. Returns how many.
-pub(crate) async fn expire(redis: &Redis, shard: &ShardKeys) -> Result<usize, StoreError> {
+pub(crate) async fn expire(
+    redis: &Redis,
+    shard: &ShardKeys,
+    until: Instant,
+) -> Result<usize, StoreError> {
     let mut all = 0;
     loop {
         let ended = Expire { shard, limit: EXPIRED }.run(redis).await?;
@@ -64,19 +80,23 @@ pub(crate) async fn expire(redis: &Redis, shard: &ShardKeys) -> Result<usize, St
             metrics::ended(shard.queue.as_str(), outcome.word());
         }
         all += ended.len();
-        if ended.len() < EXPIRED {
+        if ended.len() < EXPIRED || Instant::now() >= until {
             return Ok(all);
         }
     }
 }
 
 /// Forgets what ended long enough ago. Returns how many.
-pub(crate) async fn sweep(redis: &Redis, shard: &ShardKeys) -> Result<usize, StoreError> {
+pub(crate) async fn sweep(
+    redis: &Redis,
+    shard: &ShardKeys,
+    until: Instant,
+) -> Result<usize, StoreError> {
     let mut all = 0;
     loop {
         let replies = Sweep { shard, limit: SWEPT }.run(redis).await?;
         all += replies.len();
-        if replies.len() < SWEPT {
+        if replies.len() < SWEPT || Instant::now() >= until {
             return Ok(all);
         }
     }

@@ -80,8 +80,14 @@ const SWEEP: &[(At, How)] = &[
     (Head(1), Be("0")),
     (Head(1), Be("x")),
 ];
-const READ: &[(At, How)] =
-    &[(Head(0), Be("x")), (Tail(0), Half), (Tail(0), Be("")), (Tail(0), Many)];
+const READ: &[(At, How)] = &[
+    (Head(0), Be("x")),
+    (Head(2), Be("x")),
+    (Head(2), Be("0")),
+    (Tail(0), Half),
+    (Tail(0), Be("")),
+    (Tail(0), Many),
+];
 const AUDIT: &[(At, How)] = &[(Tail(0), Half), (Tail(0), Be("")), (Tail(0), Many)];
 const POLICY: &[(At, How)] = &[(Head(0), Be("x")), (Tail(0), Gone)];
 const OVERRULE: &[(At, How)] = &[

@@ -4,10 +4,22 @@ use crate::{
 };
 
 impl State {
-    /// Says where requests are, and how they ended; counts a tick where durability wants a write.
-    pub(super) fn read(&mut self, whole: usize, tick: bool, ids: &[Id], now: Ms) -> Reply {
+    /// Says where requests are, and how they ended, until so many bytes of records are read; counts a tick where durability
+    /// wants a write.
+    pub(super) fn read(
+        &mut self,
+        (whole, room): (usize, usize),
+        tick: bool,
+        ids: &[Id],
+        now: Ms,
+    ) -> Reply {
+        let mut read = 0;
         let mut reply = Reply::default();
         for id in ids {
+            if read >= room {
+                reply.say(answer!["later"]);
+                continue;
+            }
             let Some(ticket) = self.readable(*id) else {
                 reply.say(answer!["none"]);
                 continue;
@@ -16,6 +28,7 @@ impl State {
             let (home, till) = spot.map_or(("nowhere", 0), |spot| (spot.home.word(), spot.till));
             let ended = spot.is_some_and(|spot| spot.home.is_end());
             let record = self.records.get(id).filter(|_| ended).cloned().map(Box::new);
+            read += record.as_ref().map_or(0, |record| record.pack().len());
             reply.say(answer![
                 "at",
                 home,

@@ -17,7 +17,7 @@ async fn reached(shard: &Shard, ms: &str) -> Option<i64> {
 async fn read(shard: &Shard, key: Key, tick: bool) -> Value {
     let script: Listing = script::all().into_iter().find(|it| it.name == "read").unwrap();
     let tick: &[u8] = if tick { b"1" } else { b"0" };
-    run_raw(shard, &script, &[b"0", tick, key.as_bytes()]).await
+    run_raw(shard, &script, &[b"0", tick, b"9", key.as_bytes()]).await
 }
 
 // 25

@@ -41,7 +41,12 @@ fn nonsense(script: &Listing) -> Vec<Vec<&'static [u8]>> {
         "promote" => vec![vec![b"0"], vec![b"257"], vec![b"1", H], vec![b"1", H, b"soon"]],
         "expire" => vec![vec![b"0"], vec![b"129"]],
         "sweep" => vec![vec![b"0", b"5"], vec![b"129", b"5"], vec![b"1", b"0"]],
-        "read" => vec![vec![b"1", b"1", b"short"], vec![b"all", b"1"]],
+        "read" => vec![
+            vec![b"1", b"1", b"9", b"short"],
+            vec![b"all", b"1", b"9"],
+            vec![b"1", b"1", b"all"],
+            vec![b"1", b"1", b"0"],
+        ],
         "audit" => vec![vec![b"short"]],
         "policy" => vec![vec![b"x", b"1"], vec![b"1", b"1", b"field"]],
         "overrule" => vec![
@@ -85,7 +90,7 @@ async fn a_call_without_rows_is_answered_with_none() {
         let head: &[&[u8]] = match script.name {
             "submit" | "renew" => &[b"5"],
             "settle" | "cancel" | "redrive" | "audit" => &[],
-            "read" => &[b"1", b"0"],
+            "read" => &[b"1", b"0", b"9"],
             _ => continue,
         };
         assert_eq!(script.head, head.len(), "{}", script.name);
@@ -170,7 +175,7 @@ fn rows_of(script: &Listing, rows: usize) -> Vec<Vec<u8>> {
         "redrive" => (vec![], Box::new(|at| vec![name(at), vec![1; 8], b"0".into()])),
         "reclaim" => (vec![b"1".into()], Box::new(|at| vec![name(at), name(at)])),
         "promote" => (vec![b"1".into()], Box::new(|at| vec![name(at), b"5".into()])),
-        "read" => (vec![b"0".into(), b"0".into()], Box::new(|at| vec![short(at)])),
+        "read" => (vec![b"0".into(), b"0".into(), b"9".into()], Box::new(|at| vec![short(at)])),
         "audit" => (vec![], Box::new(|at| vec![short(at)])),
         new => panic!("{new}: say here what a row of it is"),
     };

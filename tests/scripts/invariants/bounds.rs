@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_core::{
-    model::{Handle, Session},
+    model::{Answer, Handle, Key, Session},
     script::{Audit, Cancel, MAX_ITEMS, Read, Renew, SettleItem, SettleKind, SettleReply},
 };
 
@@ -270,4 +270,41 @@ async fn a_reclaim_handles_256_leases_in_all_and_as_many_replies_say_that_there_
     let (longest, left) = (shard.now().await + LEASE.as_millis() as u64, shard.leases().await);
     assert_eq!(left.len(), 300, "what lapsed is taken back");
     assert!(left.iter().all(|(.., end)| *end <= longest), "what ended too late is lowered");
+}
+
+#[tokio::test]
+async fn a_read_of_large_records_takes_about_1_mb_a_call_and_tells_all_in_their_order() {
+    let shard = Shard::with(|it| it.capacity_bytes = 1 << 30).await;
+    let mut handles = Vec::new();
+    for number in 0..64 {
+        let (owner, handle) = shard.running(&Item::new(format!("r{number}"))).await;
+        // Half of them small: they travel with a large one.
+        let body = vec![b'a'; if number % 2 == 1 { 1 << 20 } else { 9 }].into();
+        let kind = SettleKind::Ack { status: 200, answer: Answer { headers: Vec::new(), body } };
+        assert_eq!(shard.settle(owner, handle, kind).await, SettleReply::Done);
+        handles.push(handle);
+    }
+    let mut keys: Vec<_> = handles.iter().map(Handle::key).collect();
+    keys.insert(20, Key::from([9; 16]));
+    handles.insert(20, handles[0]);
+    // So that no script is sent twice.
+    Read { shard: &shard.keys, keys: &[], whole: 0, tick: false }.run(&shard.redis).await.unwrap();
+    let calls = async || shard.server.command_counts().await["evalsha"];
+    for whole in [0, usize::MAX] {
+        let before = calls().await;
+        let read = Read { shard: &shard.keys, keys: &keys, whole, tick: true };
+        let found = read.run(&shard.redis).await.unwrap();
+        assert_eq!(calls().await - before, 32, "a large one a call");
+        assert_eq!(found.len(), 65);
+        for (at, (found, handle)) in found.into_iter().zip(&handles).enumerate() {
+            assert_eq!(found.is_none(), at == 20);
+            let Some(found) = found else { continue };
+            assert_eq!(found.ticket.generation, handle.generation());
+            let is_large = if at < 20 { at % 2 == 1 } else { at % 2 == 0 };
+            assert_eq!(found.record.len() > 1 << 20, whole > 0 && is_large, "{at}");
+        }
+    }
+    let (before, small) = (calls().await, &keys[..1].repeat(256));
+    Read { shard: &shard.keys, keys: small, whole: 0, tick: true }.run(&shard.redis).await.unwrap();
+    assert_eq!(calls().await - before, 1, "256 small ones are one");
 }

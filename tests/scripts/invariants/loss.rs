@@ -2,7 +2,7 @@
 
 use holdfast_core::{
     model::{Handle, Home, Outcome, Session},
-    script::{SettleReply, SubmitReply},
+    script::{Policy, PolicyReply, SettleReply, SubmitReply},
 };
 use holdfast_testkit::eventually;
 
@@ -88,6 +88,17 @@ async fn a_counter_that_somebody_spoiled_refuses_what_goes_by_it_and_holds_up_no
         assert_eq!(shard.settle(owner, running, ack("fine")).await, SettleReply::Done, "{field}");
         assert_eq!(shard.outcome(running.key()).await, Outcome::Answered, "{field}");
         assert_eq!(shard.home(running.key()).await, Some(Home::Finished), "{field}");
+    }
+}
+
+#[tokio::test]
+async fn a_version_that_somebody_spoiled_keeps_nobody_from_reading_the_policy() {
+    let shard = Shard::start().await;
+    let look = Policy { shard: &shard.keys, policy: &shard.policy, write: false };
+    for spoiled in ["-1", "1e30", "spoiled"] {
+        shard.tell(&[&"HSET", &shard.keys.meta, &"policy_version", &spoiled]).await;
+        let reply = look.run(&shard.redis).await.expect("answered");
+        assert_eq!(reply, PolicyReply::Same(0), "{spoiled}");
     }
 }
 

@@ -7,7 +7,7 @@ use holdfast_core::{
     script::{Charge, Claim, ReclaimReply, SettleReply},
 };
 
-use crate::fixture::{FAR, Item, Shard, ack, bury, fence, handles, release, retry};
+use crate::fixture::{FAR, Item, LEASE, Shard, ack, bury, fence, handles, release, retry};
 
 /// Claims one after another until nothing is left.
 async fn drained(shard: &Shard) -> Vec<Handle> {
@@ -193,5 +193,17 @@ async fn a_member_that_is_no_lease_leaves_when_it_lapses_and_holds_up_none() {
     assert_eq!(shard.reclaim().await, [ReclaimReply::Returned(a, Charge::Lapse)]);
     assert_eq!(shard.leases().await, []);
     assert_eq!(drained(&shard).await, [a]);
+    // Also beside a lease that a clock which went back left behind.
+    shard.move_leases_of(&[a], |end| end + 36_000_000).await;
+    for member in [&b"odd"[..], &[b'0'; 70]] {
+        shard.tell(&[&"ZADD", &shard.keys.leased, &"99999999999999", &member]).await;
+    }
+    assert_eq!(shard.reclaim().await, [ReclaimReply::Lowered(a)]);
+    let end = (shard.now().await + LEASE.as_millis() as u64).to_string();
+    let ahead = shard.tell(&[&"ZCOUNT", &shard.keys.leased, &format!("({end}"), &"+inf"]).await;
+    assert_eq!(ahead.int(), Some(0), "all of them end as leases do");
+    let kept = shard.tell(&[&"ZCARD", &shard.keys.leased]).await;
+    assert_eq!(kept.int(), Some(3));
+    shard.tell(&[&"ZREM", &shard.keys.leased, &"odd", &[b'0'; 70]]).await;
     shard.assert_whole().await;
 }

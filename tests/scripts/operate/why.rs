@@ -402,3 +402,12 @@ async fn in_a_queue_of_many_shards_a_request_is_found_in_its_own() {
     let told = holdfast_core::operate::why(&shard.redis, &queue, &identity).await.unwrap();
     assert_eq!(told.state, "dead");
 }
+
+#[tokio::test]
+async fn a_retention_that_somebody_spoiled_keeps_nobody_from_an_answer() {
+    let shard = Shard::start().await;
+    shard.accept(&Item::new("a")).await;
+    let most = u64::MAX.to_string();
+    shard.tell(&[&"HSET", &shard.keys.meta, &"retention", &most, &"dead_retention", &most]).await;
+    assert_eq!(why(&shard, "a").await.state, "pending");
+}

@@ -125,7 +125,8 @@ async fn behind(
             None => before_score(redis, key, place.score + 1).await?,
         };
         high = Some(end);
-        if low >= end {
+        // Right before `end` it is where a window ended with the last of the score: the next one begins so much before it.
+        if low > end {
             (low, high) = (before_score(redis, key, place.score).await?, None);
             at = low;
         } else {

@@ -26,7 +26,7 @@ pub struct DepthReply {
     pub finished: u64,
     /// Ended, kept for an operator.
     pub dead: u64,
-    /// Bytes of requests and records.
+    /// Bytes of requests and records, as they were counted: 0 where somebody has spoiled the counter, or it fell below that.
     pub bytes: u64,
     /// Whether an operator stopped its claims.
     pub paused: bool,
@@ -71,7 +71,8 @@ impl Depth<'_> {
                     leased: count(3)?,
                     finished: count(4)?,
                     dead: count(5)?,
-                    bytes: count(6)?,
+                    // One that is none holds nothing up; doctor tells of it.
+                    bytes: count(6).unwrap_or(0),
                     paused: count(7)? == 1,
                     // -1 says that there is none.
                     limit: count(8),

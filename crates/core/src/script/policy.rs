@@ -74,12 +74,13 @@ impl Policy<'_> {
         // One answer for all rows.
         let replies =
             POLICY.run_all(redis, keys, [number(SCHEMA), flag(self.write)], rows, |word, rest| {
-                let version = u64_at(rest, 0)?;
+                // What somebody has spoiled is no version: another one follows with the next change.
+                let version = u64_at(rest, 0).unwrap_or(0);
                 match word {
                     b"same" => Some(PolicyReply::Same(version)),
                     b"written" => Some(PolicyReply::Written(version)),
                     b"differs" => Some(PolicyReply::Differs(version)),
-                    b"newer" => Some(PolicyReply::Newer(version)),
+                    b"newer" => Some(PolicyReply::Newer(u64_at(rest, 0)?)),
                     _ => None,
                 }
             });

@@ -11,7 +11,10 @@ use crate::{
     redis::{Durable, Reached},
 };
 
-pub(super) static READ: Script<9, 2, 1> = Script::new("read", include_str!("../../lua/read.lua"));
+pub(super) static READ: Script<9, 3, 1> = Script::new("read", include_str!("../../lua/read.lua"));
+
+/// So many bytes of records are enough for one call of the script: what is left is read by another.
+const ROOM: usize = 1 << 20;
 
 /// Reads requests of one shard.
 pub struct Read<'a> {
@@ -52,10 +55,17 @@ impl Found {
 }
 
 impl Read<'_> {
-    /// Runs the script: one reply a key, in their order; none where nothing is kept.
+    /// Runs the script: one reply a key, in their order; none where nothing is kept. Where there are large records it runs
+    /// more than once, and each key is told as it was in one of these calls.
     pub async fn run(&self, redis: &Redis) -> Result<Vec<Option<Found>>, StoreError> {
-        let rows = self.rows();
-        READ.run(redis, self.homes(), [number(self.whole), flag(self.tick)], rows, found).await
+        let mut looked = Looked::at(self.keys);
+        loop {
+            let (head, rows) = (self.head(self.tick), looked.rows());
+            looked.take(READ.run(redis, self.homes(), head, rows, read).await?)?;
+            if looked.left.is_empty() {
+                return Ok(looked.found);
+            }
+        }
     }
 
     /// The same with a write of its own, in any case, and a wait for it: what was found is then as safe as told.
@@ -63,9 +73,26 @@ impl Read<'_> {
         &self,
         durable: &Durable,
     ) -> Result<(Vec<Option<Found>>, Reached), StoreError> {
-        let rows = self.rows();
-        READ.run_then_wait(durable, self.homes(), [number(self.whole), flag(true)], rows, found)
-            .await
+        let (mut looked, mut least) = (Looked::at(self.keys), None::<Reached>);
+        loop {
+            let (head, rows) = (self.head(true), looked.rows());
+            let (replies, reached) =
+                READ.run_then_wait(durable, self.homes(), head, rows, read).await?;
+            looked.take(replies)?;
+            // Each call waited for what it told itself.
+            let reached = least.map_or(reached, |before| Reached {
+                whole: before.whole && reached.whole,
+                replicas: before.replicas.min(reached.replicas),
+            });
+            if looked.left.is_empty() {
+                return Ok((looked.found, reached));
+            }
+            least = Some(reached);
+        }
+    }
+
+    fn head(&self, tick: bool) -> [Bytes; 3] {
+        [number(self.whole), flag(tick), number(ROOM)]
     }
 
     fn homes(&self) -> [&str; 9] {
@@ -83,23 +110,61 @@ impl Read<'_> {
         ]
         .map(String::as_str)
     }
+}
+
+/// What was found so far, and what is left to look at.
+struct Looked<'a> {
+    keys: &'a [Key],
+    found: Vec<Option<Found>>,
+    /// Places in both.
+    left: Vec<usize>,
+}
+
+impl<'a> Looked<'a> {
+    fn at(keys: &'a [Key]) -> Self {
+        Self { keys, found: keys.iter().map(|_| None).collect(), left: (0..keys.len()).collect() }
+    }
 
     fn rows(&self) -> Vec<[Bytes; 1]> {
-        self.keys.iter().map(|key| [key.bytes()]).collect()
+        self.left.iter().map(|at| [self.keys[*at].bytes()]).collect()
+    }
+
+    /// Takes the answers to what was left, in the same order.
+    fn take(&mut self, answers: Vec<Answered>) -> Result<(), StoreError> {
+        let asked = std::mem::take(&mut self.left);
+        for (at, answer) in asked.iter().zip(answers) {
+            match answer {
+                Answered::Found(found) => self.found[*at] = found.map(|found| *found),
+                Answered::Later => self.left.push(*at),
+            }
+        }
+        // Who looks at none of them never comes to an end.
+        if !asked.is_empty() && self.left.len() == asked.len() {
+            return Err(StoreError::Reply { call: "read" });
+        }
+        Ok(())
     }
 }
 
-/// One answer of the script; none inside where nothing is kept.
-fn found(word: &[u8], rest: &[Value]) -> Option<Option<Found>> {
+/// One answer of the script.
+enum Answered {
+    /// What is kept, or that nothing is.
+    Found(Option<Box<Found>>),
+    /// It was not looked at.
+    Later,
+}
+
+fn read(word: &[u8], rest: &[Value]) -> Option<Answered> {
     match word {
-        b"none" => Some(None),
-        b"at" => Some(Some(Found {
+        b"none" => Some(Answered::Found(None)),
+        b"later" => Some(Answered::Later),
+        b"at" => Some(Answered::Found(Some(Box::new(Found {
             home: home_at(rest, 0)?,
             score: score_at(rest, 1)?,
             now: u64_at(rest, 2)?,
             ticket: Box::new(Ticket::unpack(bytes_at(rest, 3)?).ok()?),
             record: bytes_at(rest, 4)?,
-        })),
+        })))),
         _ => None,
     }
 }

@@ -30,6 +30,7 @@ impl Producer {
         let mut page = self.page(query).await;
         loop {
             pages += 1;
+            assert!(pages <= 100, "a list without an end: {} told", told.len());
             count(&page, &mut told);
             let Some(cursor) = page["cursor"].as_str() else { return (told, pages) };
             page = self.page(&format!("{query}&cursor={cursor}")).await;
@@ -138,8 +139,8 @@ async fn a_row_is_the_status_of_its_request() {
     }
 }
 
-/// Submits for a tenant that is not the caller's.
-async fn submit_as_another(redis: &RedisServer, count: usize, deadline: u64) {
+/// Submits for a tenant that is not the caller's, each with a deadline of its own, in ms.
+async fn submit_as_another(redis: &RedisServer, count: usize, deadline: impl Fn(usize) -> u64) {
     let keys = ShardKeys::new(&QueueName::try_from("q").unwrap(), 0);
     let client = Redis::open(Options::new(redis.url())).unwrap();
     let submission = |number: usize| {
@@ -149,7 +150,7 @@ async fn submit_as_another(redis: &RedisServer, count: usize, deadline: u64) {
         let draft = Draft {
             generation: Generation::random(),
             digest: Digest([0; 32]),
-            deadline: deadline * 1000,
+            deadline: deadline(number),
             not_before: 0,
             body_size: 1,
         };
@@ -170,7 +171,7 @@ async fn a_page_looks_at_so_many_only_and_shows_nobody_elses() {
     let redis = RedisServer::start().await;
     let producer = Producer::on(&redis).await;
     let deadline = unix_now() + 3600;
-    submit_as_another(&redis, 600, deadline).await;
+    submit_as_another(&redis, 600, |_| deadline * 1000).await;
     producer.lines(lines("own", 3, deadline + 60)).await;
     let (mut page, mut pages) = (producer.page("state=pending").await, 1);
     while page["requests"].as_array().unwrap().is_empty() {
@@ -183,6 +184,46 @@ async fn a_page_looks_at_so_many_only_and_shows_nobody_elses() {
     assert!(!page.to_string().contains("other"), "{page}");
     let (told, _) = producer.whole_list("limit=1").await;
     assert_eq!(told.len(), 3);
+}
+
+#[tokio::test]
+async fn a_list_goes_on_where_a_part_ends_with_the_last_of_one_deadline() {
+    let redis = RedisServer::start().await;
+    let producer = Producer::on(&redis).await;
+    let deadline = unix_now() + 3600;
+    for at in 0..3 {
+        producer.lines(lines(&format!("batch-{at}"), 256, deadline + at)).await;
+    }
+    let (told, pages) = producer.whole_list("state=pending&limit=256").await;
+    assert_eq!(told.len(), 768);
+    assert!(told.values().all(|times| *times == 1));
+    assert!(pages <= 4, "{pages} pages");
+}
+
+#[tokio::test]
+async fn a_page_far_behind_the_first_costs_a_few_calls() {
+    let redis = RedisServer::start().await;
+    let producer = Producer::on(&redis).await;
+    let deadline = (unix_now() + 3600) * 1000;
+    submit_as_another(&redis, 600, |number| deadline + number as u64).await;
+    let looks = async || {
+        let counts = redis.command_counts().await;
+        let of = |name| counts.get(name).copied().unwrap_or_default();
+        of("zcount") + of("zrange")
+    };
+    let mut query = "state=pending&limit=256".to_owned();
+    for page in 1..10 {
+        let before = looks().await;
+        let told = producer.page(&query).await;
+        let spent = looks().await - before;
+        assert!(spent < 20, "page {page}: {spent} looks");
+        let Some(cursor) = told["cursor"].as_str() else {
+            assert!((3..=4).contains(&page), "the last is page {page}");
+            return;
+        };
+        query = format!("state=pending&limit=256&cursor={cursor}");
+    }
+    panic!("ten pages of 600");
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! A Redis clock that leapt: nothing may end or be forgotten by it, and all else goes on.
+//! What one pass does and leaves, above all by a Redis clock that leapt: nothing may end or be forgotten by it, and all else
+//! goes on.
 //!
 //! The clock of the machine cannot be made to leap. So a reclaimer is given an earlier sight, in which the clock of
 //! Redis stood where it would have come from.
@@ -216,4 +217,63 @@ async fn what_is_late_ends_also_where_the_score_of_the_head_is_no_time() {
     yard.redis.command(&[b"ZADD".as_slice(), key.as_bytes(), b"XX", b"-inf", &head]).await;
     yard.reclaimer.round().await;
     assert_eq!(yard.homes().await, [0, 0, 2]);
+}
+
+#[tokio::test]
+async fn a_backlog_ends_no_later_than_its_pass_and_the_next_ones_go_on_with_it_at_once() {
+    const OLD: i64 = 30_000;
+    let mut yard = Yard::open().await;
+    yard.reclaimer.every = Duration::from_millis(10);
+    let key = yard.key("finished");
+    let numbers: Vec<i64> = (0..OLD).collect();
+    for chunk in numbers.chunks(5_000) {
+        let members = chunk.iter().flat_map(|number| ["1".to_owned(), format!("{number:032}")]);
+        let words: Vec<String> =
+            ["ZADD".to_owned(), key.clone()].into_iter().chain(members).collect();
+        yard.redis.command(&words).await;
+    }
+    let (mut left, mut passes) = (OLD, 0);
+    while left > 0 {
+        yard.reclaimer.round().await;
+        passes += 1;
+        let before = std::mem::replace(&mut left, yard.count("finished").await);
+        assert!(left < before, "pass {passes} swept nothing: {left} left");
+    }
+    assert!(passes > 2, "{OLD} swept in {passes} passes of 10 ms");
+}
+
+#[tokio::test]
+async fn a_counter_of_bytes_that_is_none_holds_up_no_sweep() {
+    let mut yard = Yard::open().await;
+    yard.reclaimer.every = Duration::from_millis(1);
+    for (bytes, shown) in [("-1", 0), ("1e30", 0), ("-inf", 0), ("x", 0), ("7.9", 7)] {
+        // A spoiled one takes nothing new in.
+        yard.redis.command(&["HSET", &yard.key("meta"), "bytes", "100"]).await;
+        yard.forgettable().await;
+        yard.redis.command(&["HSET", &yard.key("meta"), "bytes", bytes]).await;
+        let depth = Depth { shard: &yard.shard }.run(&yard.client).await.unwrap();
+        assert_eq!(depth.bytes, shown, "{bytes}");
+        eventually("the old one is forgotten", SOON, async || {
+            yard.reclaimer.round().await;
+            match yard.homes().await {
+                [0, 0, 0] => Ok(()),
+                homes => Err(format!("{bytes}: {homes:?}")),
+            }
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_pass_that_redis_does_not_answer_is_no_good_round_of_any_loop_and_waits_once() {
+    let mut yard = Yard::open().await;
+    assert_eq!(yard.reclaimer.pass().await, LOOPS);
+    yard.redis.pause();
+    let begun = Instant::now();
+    let succeeded = yard.reclaimer.pass().await;
+    let took = begun.elapsed();
+    yard.redis.resume();
+    assert_eq!(succeeded, [""; 0]);
+    // One time-out of two seconds, and not one for each loop.
+    assert!(took < Duration::from_secs(4), "{took:?}");
 }

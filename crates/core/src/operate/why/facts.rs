@@ -185,7 +185,7 @@ impl Facts {
         for (home, retention) in [(&shard.finished, number(4)), (&shard.dead, number(5))] {
             // What ended in the last minute is kept until a minute before the newest.
             let Some(retention) = retention else { continue };
-            let least = (self.now + retention).saturating_sub(MINUTE);
+            let least = self.now.saturating_add(retention).saturating_sub(MINUTE);
             let ended = plain::counted(redis, CALL, home, (format!("({least}"), "+inf".to_owned()));
             self.ended_last_minute += ended.await?;
         }
