@@ -191,19 +191,21 @@ impl Status {
     pub(super) fn note(&self, error: Option<&Error>, script: Option<&str>) {
         let error = error.map(|error| StoreError::new("", error.clone()));
         let is_denied = self.note_denied(error.as_ref(), script);
+        // A read proves no write, also where the server says that it does not know the script yet.
+        let of_a_read = || match self.trouble() {
+            Some(Trouble::ReadOnly) if script.is_none() => Some(Trouble::ReadOnly),
+            _ => None,
+        };
         let trouble = match error {
             None if is_denied => Some(Trouble::Denied),
-            None if script.is_none() => match self.trouble() {
-                Some(Trouble::ReadOnly) => Some(Trouble::ReadOnly),
-                _ => None,
-            },
-            None => None,
+            None => of_a_read(),
             Some(error) => match error.refusal() {
                 Some(Refusal::ReadOnly) => Some(Trouble::ReadOnly),
                 Some(Refusal::NotReady) => Some(Trouble::NotReady),
                 Some(Refusal::Denied) => Some(Trouble::Denied),
                 // At maxmemory all but submit and redrive goes on: Redis is well, its callers hear of it.
-                Some(Refusal::OutOfMemory | Refusal::Other) => is_denied.then_some(Trouble::Denied),
+                Some(Refusal::OutOfMemory | Refusal::Other) if is_denied => Some(Trouble::Denied),
+                Some(Refusal::OutOfMemory | Refusal::Other) => of_a_read(),
                 None => Some(Trouble::Unreachable),
             },
         };
@@ -412,6 +414,8 @@ mod tests {
                 SCRIPT,
             );
             status.note(None, None);
+            let unknown = Error::new(ErrorKind::Unknown, "NOSCRIPT No matching script.");
+            status.note(Some(&unknown), None);
             assert_eq!(status.trouble(), Some(Trouble::ReadOnly), "{word}: a read proves no write");
             status.note(None, SCRIPT);
             assert_eq!(status.trouble(), None, "{word}");
