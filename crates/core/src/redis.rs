@@ -149,10 +149,12 @@ impl Redis {
         self.status.denied_commands()
     }
 
-    /// Keeps metrics and [`Redis::trouble`] up to date until `stop`.
+    /// Keeps metrics and [`Redis::trouble`] up to date until `stop`; of connections that nobody watches neither metrics nor
+    /// log lines tell.
     pub async fn watch(&self, stop: CancellationToken) {
         let (mut back, mut lost) = (self.client.reconnect_rx(), self.client.error_rx());
         let mut connected_before = self.client.is_connected();
+        self.status.watched();
         self.status.connected(connected_before);
         loop {
             tokio::select! {

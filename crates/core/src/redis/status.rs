@@ -84,6 +84,8 @@ const DENIED: Duration = Duration::from_secs(20);
 struct State {
     trouble: Option<Trouble>,
     seen: bool,
+    /// Whether the process tells of it.
+    watched: bool,
     /// The scripts, or commands that submits can't do without, that lack a right, when that was last told, and the
     /// command where Redis named it: until the same one gets through.
     denied: BTreeMap<String, (Instant, Option<String>)>,
@@ -170,6 +172,18 @@ impl Status {
         all.sort_unstable();
         all.dedup();
         all
+    }
+
+    /// Metrics and log lines tell of this one from now on. They are the process's, which has further connections to the same
+    /// server: what befell one of those that is seldom used would stand there until it is used again.
+    pub(super) fn watched(&self) {
+        let mut state = self.lock();
+        state.watched = true;
+        let (seen, trouble) = (state.seen, state.trouble);
+        drop(state);
+        if seen {
+            gauges(trouble);
+        }
     }
 
     /// The connection came or went. A fresh one is believed until a call says otherwise.
@@ -271,7 +285,11 @@ impl Status {
         }
         let was_seen = std::mem::replace(&mut state.seen, true);
         state.trouble = trouble;
+        let watched = state.watched;
         drop(state);
+        if !watched {
+            return;
+        }
         match trouble.and_then(|_| self.trouble()) {
             // The first word is no news: nothing was connected yet.
             Some(_) if !was_seen => {}
@@ -286,15 +304,19 @@ impl Status {
             }
             None => info!("redis answers"),
         }
-        metrics::redis_up(trouble.is_none());
-        for one in Trouble::ALL {
-            metrics::redis_fault(one.word(), trouble == Some(one));
-        }
+        gauges(trouble);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         // Plain values: whole whatever panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn gauges(trouble: Option<Trouble>) {
+    metrics::redis_up(trouble.is_none());
+    for one in Trouble::ALL {
+        metrics::redis_fault(one.word(), trouble == Some(one));
     }
 }
 
@@ -395,6 +417,35 @@ mod tests {
         news.send((Error::new(ErrorKind::IO, "Os { kind: ConnectionRefused }"), None)).unwrap();
         assert_eq!(status.trouble(), Some(Trouble::Unreachable));
         assert_eq!(status.denied_commands(), [""; 0]);
+    }
+
+    #[test]
+    fn only_the_connection_that_is_watched_is_told_of() {
+        let recorder = metrics::recorder().unwrap();
+        let (a, b) = (Status::default(), Status::default());
+        let late = || Error::new(ErrorKind::Timeout, "Request timed out.");
+        let told = |what: &str| {
+            let all = recorder.handle().render();
+            let start = format!("{what} ");
+            all.lines().find_map(|line| line.strip_prefix(&start)).map(str::to_owned)
+        };
+        const GONE: &str = "holdfast_redis_fault{reason=\"unreachable\"}";
+        ::metrics::with_local_recorder(&recorder, || {
+            a.watched();
+            a.note(None, SCRIPT);
+            b.note(Some(&late()), SCRIPT);
+            a.note(None, SCRIPT);
+            assert_eq!(told("holdfast_redis_up").as_deref(), Some("1"));
+            assert_eq!(told(GONE).as_deref(), Some("0"));
+            assert_eq!(b.trouble(), Some(Trouble::Unreachable), "who uses it knows");
+            a.note(Some(&late()), SCRIPT);
+            b.note(None, SCRIPT);
+            assert_eq!(told("holdfast_redis_up").as_deref(), Some("0"));
+            assert_eq!(told(GONE).as_deref(), Some("1"));
+            // What was found before anybody watched is told then.
+            b.watched();
+            assert_eq!(told("holdfast_redis_up").as_deref(), Some("1"));
+        });
     }
 
     #[test]
