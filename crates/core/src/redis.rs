@@ -259,9 +259,37 @@ impl<C: ClientLike + Sync> CustomRaw for C {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_testkit::{RedisServer, eventually};
+    use holdfast_testkit::{
+        Proxy, RedisServer, eventually,
+        proxy::{Fault, When, contains},
+    };
 
     use super::*;
+    use crate::error::Refusal;
+
+    /// The client gives up a connection at a CLUSTERDOWN, and tells it to every call that was on it.
+    #[tokio::test]
+    async fn what_one_call_is_told_of_the_cluster_says_nothing_of_those_behind_it() {
+        let server = RedisServer::start().await;
+        let proxy = Proxy::start(server.port()).await;
+        let redis = Redis::open(Options::new(proxy.url())).unwrap();
+        redis.call("PING", None, Vec::new()).await.map_err(|err| err.named("ping")).unwrap();
+        // What stands before both holds back the refusal of the first until the second has run.
+        let late = Fault::DelayReply(Duration::from_millis(500));
+        let ahead = proxy.inject(late, When::Each, contains("ahead"));
+        let down = Fault::Refuse("CLUSTERDOWN Hash slot not served".to_owned());
+        let refused = proxy.inject(down, When::Each, contains("refused"));
+        let set = |key: &'static str| redis.call("SET", None, vec![key.into(), "1".into()]);
+        let (_, first, second) = tokio::join!(set("ahead"), set("refused"), set("behind"));
+        assert_eq!((ahead.fired(), refused.fired()), (1, 1));
+        assert_eq!(server.command(&["GET", "behind"]).await.text(), Some("1"), "it has run");
+        for (call, answer) in [("first", first), ("second", second)] {
+            let Err(error) = answer else { panic!("{call} was answered") };
+            let error = error.named("set");
+            assert!(error.may_have_run(), "{call}: {error}");
+            assert_eq!(error.refusal(), Some(Refusal::NotReady), "{call}");
+        }
+    }
 
     /// Nothing is known that ends it now; whatever does, a process must not be up and do nothing for good.
     #[tokio::test]
