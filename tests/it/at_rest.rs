@@ -72,11 +72,14 @@ async fn an_idle_system_sends_what_it_is_said_to_send_and_nothing_else() {
     }
     assert!(ran("register") <= 8.0 && ran("policy") <= 6.0, "registration is the minute's");
     assert!(ran("may") <= 6.0, "rights are asked for once a minute");
+    assert!(ran("rows") <= 4.0, "the registry is read once a minute: {}", ran("rows"));
 
     let grown =
         |name: &str| after.get(name).copied().unwrap_or(0) - before.get(name).copied().unwrap_or(0);
-    let all =
-        ["claim", "reclaim", "promote", "expire", "sweep", "depth", "register", "policy", "may"];
+    let all = [
+        "claim", "reclaim", "promote", "expire", "sweep", "depth", "register", "policy", "may",
+        "rows",
+    ];
     let said = all.iter().map(|name| ran(name)).sum::<f64>();
     assert!(
         grown("evalsha") as f64 <= said + 10.0,
@@ -119,7 +122,7 @@ async fn scripts_run(
     let mut ran = BTreeMap::new();
     let names = [
         "submit", "claim", "renew", "settle", "cancel", "read", "reclaim", "promote", "expire",
-        "sweep", "depth", "register", "policy", "may",
+        "sweep", "depth", "register", "policy", "may", "rows",
     ];
     for name in names {
         let label = format!("script=\"{name}\"");

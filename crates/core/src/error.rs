@@ -5,6 +5,9 @@ use std::{error::Error as StdError, fmt};
 use fred::error::{Error, ErrorKind};
 
 /// What Redis says before it runs anything: the call changed nothing.
+///
+/// CLUSTERDOWN is one such word, and yet not here: at the first one the client gives up the connection, and tells the same to
+/// every call that was on it. Those may have run.
 const NOT_RUN: &[&str] = &[
     "NOSCRIPT",
     "BUSY",
@@ -12,7 +15,6 @@ const NOT_RUN: &[&str] = &[
     "OOM",
     "READONLY",
     "MASTERDOWN",
-    "CLUSTERDOWN",
     "MOVED",
     "ASK",
     "TRYAGAIN",

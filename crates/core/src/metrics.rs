@@ -214,7 +214,7 @@ pub fn install() -> Result<PrometheusHandle, InstallError> {
 }
 
 /// A recorder that renders every histogram as one: without buckets it would be a summary.
-fn recorder() -> Result<PrometheusRecorder, BuildError> {
+pub(crate) fn recorder() -> Result<PrometheusRecorder, BuildError> {
     let mut builder = PrometheusBuilder::new();
     for metric in ALL {
         if let Kind::Histogram(buckets) = metric.kind {

@@ -146,11 +146,13 @@ impl Redis {
         self.status.denied_commands()
     }
 
-    /// Keeps metrics and [`Redis::trouble`] up to date until `stop`.
+    /// Keeps metrics and [`Redis::trouble`] up to date until `stop`; of connections that nobody watches neither metrics nor
+    /// log lines tell.
     pub async fn watch(&self, stop: CancellationToken) {
         let (mut back, mut lost) = (self.kept.made(), self.kept.lost());
         let is_connected = || self.kept.client().is_connected();
         let mut connected_before = is_connected();
+        self.status.watched();
         self.status.connected(connected_before);
         loop {
             tokio::select! {
@@ -254,10 +256,38 @@ impl<C: ClientLike + Sync> CustomRaw for C {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_testkit::{RedisServer, Relay, Sentinel, eventually};
+    use holdfast_testkit::{
+        Proxy, RedisServer, Relay, Sentinel, eventually,
+        proxy::{Fault, When, contains},
+    };
     use tokio::{task::JoinSet, time::interval};
 
     use super::*;
+    use crate::error::Refusal;
+
+    /// The client gives up a connection at a CLUSTERDOWN, and tells it to every call that was on it.
+    #[tokio::test]
+    async fn what_one_call_is_told_of_the_cluster_says_nothing_of_those_behind_it() {
+        let server = RedisServer::start().await;
+        let proxy = Proxy::start(server.port()).await;
+        let redis = Redis::open(Options::new(proxy.url())).unwrap();
+        redis.call("PING", None, Vec::new()).await.map_err(|err| err.named("ping")).unwrap();
+        // What stands before both holds back the refusal of the first until the second has run.
+        let late = Fault::DelayReply(Duration::from_millis(500));
+        let ahead = proxy.inject(late, When::Each, contains("ahead"));
+        let down = Fault::Refuse("CLUSTERDOWN Hash slot not served".to_owned());
+        let refused = proxy.inject(down, When::Each, contains("refused"));
+        let set = |key: &'static str| redis.call("SET", None, vec![key.into(), "1".into()]);
+        let (_, first, second) = tokio::join!(set("ahead"), set("refused"), set("behind"));
+        assert_eq!((ahead.fired(), refused.fired()), (1, 1));
+        assert_eq!(server.command(&["GET", "behind"]).await.text(), Some("1"), "it has run");
+        for (call, answer) in [("first", first), ("second", second)] {
+            let Err(error) = answer else { panic!("{call} was answered") };
+            let error = error.named("set");
+            assert!(error.may_have_run(), "{call}: {error}");
+            assert_eq!(error.refusal(), Some(Refusal::NotReady), "{call}");
+        }
+    }
 
     /// What is asked for of a role after a promotion.
     const BACK: Duration = Duration::from_secs(8);

@@ -21,6 +21,7 @@ mod register;
 mod renew;
 mod requests;
 mod ring;
+mod rows;
 mod settle;
 mod shared;
 mod submit;
@@ -42,7 +43,7 @@ pub(crate) use commands::{commands, key_names};
 pub use depth::{Depth, DepthReply};
 pub use expire::Expire;
 pub use length::Length;
-pub(crate) use may::{May, Words, may, only_asks};
+pub(crate) use may::{May, Words, may};
 pub use overrule::{Override, Overrule, OverruleMode, OverruleReply};
 pub use policy::{Policy, PolicyReply, QueuePolicy};
 pub use promote::{Promote, PromoteReply};
@@ -55,6 +56,7 @@ pub use register::{
 pub use renew::{Renew, RenewReply};
 pub use requests::Requests;
 pub use ring::Ring;
+pub(crate) use rows::rows;
 pub use settle::{Burial, Settle, SettleItem, SettleKind, SettleReply};
 use shared::SHARED;
 pub use shared::needed;
@@ -321,9 +323,14 @@ pub fn all() -> Vec<Listing> {
     ]
 }
 
-/// The scripts beside them, which are no step of the protocol: they only ask the server about itself.
+/// The scripts beside them, which are no step of the protocol: they only ask.
 pub fn questions() -> Vec<Listing> {
-    vec![may::MAY.listing()]
+    vec![may::MAY.listing(), rows::ROWS.listing()]
+}
+
+/// Whether a script, by its SHA-1, is one of these: it runs also where writes are refused.
+pub(crate) fn only_asks(sha1: &str) -> bool {
+    may::MAY.whole().1 == sha1 || rows::ROWS.whole().1 == sha1
 }
 
 /// A number as an argument.

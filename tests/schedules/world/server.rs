@@ -45,10 +45,6 @@ impl World {
             b"HMGET" => {
                 Value::Array(asked.words[2..].iter().map(|key| self.request(key)).collect())
             }
-            b"HGETALL" => {
-                let pairs = self.registered.iter().flat_map(|(name, value)| [name, value]);
-                Value::Array(pairs.map(|bytes| Value::Bytes(bytes.clone())).collect())
-            }
             b"CLIENT" | b"SELECT" | b"QUIT" => ok(),
             other => {
                 let what = other.escape_ascii().to_string();
@@ -85,8 +81,11 @@ impl World {
             return (Value::Error("NOSCRIPT No matching script.".to_owned()), not_run(asked));
         }
         let Some(call) = &asked.call else {
-            let is_question = asked.name == "may";
-            let value = if is_question { yes(&asked.words) } else { self.register(&asked.words) };
+            let value = match asked.name.as_str() {
+                "may" => yes(&asked.words),
+                "rows" => self.rows(),
+                _ => self.register(&asked.words),
+            };
             return (value, Told::Nothing);
         };
         if let Call::Settle(rows) = call
@@ -102,6 +101,14 @@ impl World {
         let mut value = reply.value();
         self.sessions.rename(&mut value);
         (value, told)
+    }
+
+    /// The registry of queues in pairs.
+    fn rows(&self) -> Value {
+        let pair = |(name, value): (&Vec<u8>, &Vec<u8>)| {
+            Value::Array([name, value].map(|bytes| Value::Bytes(bytes.clone())).to_vec())
+        };
+        Value::Array(self.registered.iter().map(pair).collect())
     }
 
     fn register(&mut self, words: &Words) -> Value {

@@ -84,6 +84,8 @@ const DENIED: Duration = Duration::from_secs(20);
 struct State {
     trouble: Option<Trouble>,
     seen: bool,
+    /// Whether the process tells of it.
+    watched: bool,
     /// The scripts, or commands that submits can't do without, that lack a right, when that was last told, and the
     /// command where Redis named it: until the same one gets through.
     denied: BTreeMap<String, (Instant, Option<String>)>,
@@ -172,6 +174,18 @@ impl Status {
         all
     }
 
+    /// Metrics and log lines tell of this one from now on. They are the process's, which has further connections to the same
+    /// server: what befell one of those that is seldom used would stand there until it is used again.
+    pub(super) fn watched(&self) {
+        let mut state = self.lock();
+        state.watched = true;
+        let (seen, trouble) = (state.seen, state.trouble);
+        drop(state);
+        if seen {
+            gauges(trouble);
+        }
+    }
+
     /// The connection came or went. A fresh one is believed until a call says otherwise.
     pub(super) fn connected(&self, connected: bool) {
         self.why_lost();
@@ -191,19 +205,21 @@ impl Status {
     pub(super) fn note(&self, error: Option<&Error>, script: Option<&str>) {
         let error = error.map(|error| StoreError::new("", error.clone()));
         let is_denied = self.note_denied(error.as_ref(), script);
+        // A read proves no write, also where the server says that it does not know the script yet.
+        let of_a_read = || match self.trouble() {
+            Some(Trouble::ReadOnly) if script.is_none() => Some(Trouble::ReadOnly),
+            _ => None,
+        };
         let trouble = match error {
             None if is_denied => Some(Trouble::Denied),
-            None if script.is_none() => match self.trouble() {
-                Some(Trouble::ReadOnly) => Some(Trouble::ReadOnly),
-                _ => None,
-            },
-            None => None,
+            None => of_a_read(),
             Some(error) => match error.refusal() {
                 Some(Refusal::ReadOnly) => Some(Trouble::ReadOnly),
                 Some(Refusal::NotReady) => Some(Trouble::NotReady),
                 Some(Refusal::Denied) => Some(Trouble::Denied),
                 // At maxmemory all but submit and redrive goes on: Redis is well, its callers hear of it.
-                Some(Refusal::OutOfMemory | Refusal::Other) => is_denied.then_some(Trouble::Denied),
+                Some(Refusal::OutOfMemory | Refusal::Other) if is_denied => Some(Trouble::Denied),
+                Some(Refusal::OutOfMemory | Refusal::Other) => of_a_read(),
                 None => Some(Trouble::Unreachable),
             },
         };
@@ -269,7 +285,11 @@ impl Status {
         }
         let was_seen = std::mem::replace(&mut state.seen, true);
         state.trouble = trouble;
+        let watched = state.watched;
         drop(state);
+        if !watched {
+            return;
+        }
         match trouble.and_then(|_| self.trouble()) {
             // The first word is no news: nothing was connected yet.
             Some(_) if !was_seen => {}
@@ -284,15 +304,19 @@ impl Status {
             }
             None => info!("redis answers"),
         }
-        metrics::redis_up(trouble.is_none());
-        for one in Trouble::ALL {
-            metrics::redis_fault(one.word(), trouble == Some(one));
-        }
+        gauges(trouble);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         // Plain values: whole whatever panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn gauges(trouble: Option<Trouble>) {
+    metrics::redis_up(trouble.is_none());
+    for one in Trouble::ALL {
+        metrics::redis_fault(one.word(), trouble == Some(one));
     }
 }
 
@@ -396,6 +420,35 @@ mod tests {
     }
 
     #[test]
+    fn only_the_connection_that_is_watched_is_told_of() {
+        let recorder = metrics::recorder().unwrap();
+        let (a, b) = (Status::default(), Status::default());
+        let late = || Error::new(ErrorKind::Timeout, "Request timed out.");
+        let told = |what: &str| {
+            let all = recorder.handle().render();
+            let start = format!("{what} ");
+            all.lines().find_map(|line| line.strip_prefix(&start)).map(str::to_owned)
+        };
+        const GONE: &str = "holdfast_redis_fault{reason=\"unreachable\"}";
+        ::metrics::with_local_recorder(&recorder, || {
+            a.watched();
+            a.note(None, SCRIPT);
+            b.note(Some(&late()), SCRIPT);
+            a.note(None, SCRIPT);
+            assert_eq!(told("holdfast_redis_up").as_deref(), Some("1"));
+            assert_eq!(told(GONE).as_deref(), Some("0"));
+            assert_eq!(b.trouble(), Some(Trouble::Unreachable), "who uses it knows");
+            a.note(Some(&late()), SCRIPT);
+            b.note(None, SCRIPT);
+            assert_eq!(told("holdfast_redis_up").as_deref(), Some("0"));
+            assert_eq!(told(GONE).as_deref(), Some("1"));
+            // What was found before anybody watched is told then.
+            b.watched();
+            assert_eq!(told("holdfast_redis_up").as_deref(), Some("1"));
+        });
+    }
+
+    #[test]
     fn nothing_is_well_before_the_first_word() {
         let status = Status::default();
         assert_eq!(status.trouble(), Some(Trouble::Unreachable));
@@ -412,6 +465,8 @@ mod tests {
                 SCRIPT,
             );
             status.note(None, None);
+            let unknown = Error::new(ErrorKind::Unknown, "NOSCRIPT No matching script.");
+            status.note(Some(&unknown), None);
             assert_eq!(status.trouble(), Some(Trouble::ReadOnly), "{word}: a read proves no write");
             status.note(None, SCRIPT);
             assert_eq!(status.trouble(), None, "{word}");

@@ -31,11 +31,6 @@ pub(crate) async fn may(redis: &Redis, key: &str, asked: &[Words]) -> Result<Vec
     Ok(answers)
 }
 
-/// Whether a script, by its SHA-1, is this one: it runs also where writes are refused.
-pub(crate) fn only_asks(sha1: &str) -> bool {
-    MAY.whole().1 == sha1
-}
-
 fn read(word: &[u8]) -> Option<May> {
     match word {
         b"yes" => Some(May::Yes),

@@ -3,14 +3,12 @@
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
 use bytes::Bytes;
-use fred::types::Value;
 
-use super::{Script, bytes_at, millis, u64_at};
+use super::{Script, bytes_at, millis, rows, u64_at};
 use crate::{
     Redis, StoreError,
     keys::{QUEUES, WORKERS},
     model::{MOST_SHARDS, QueueName, SCHEMA, Session},
-    redis::slot_of,
 };
 
 pub(super) static REGISTER: Script<1, 4> =
@@ -76,7 +74,7 @@ impl Register<'_> {
 pub async fn registered_queues(
     redis: &Redis,
 ) -> Result<BTreeMap<QueueName, NonZeroU32>, StoreError> {
-    let rows = rows_of(redis, QUEUES).await?;
+    let rows = rows(redis, QUEUES).await?;
     Ok(rows.iter().filter_map(|(name, value)| queue_of(name, value)).collect())
 }
 
@@ -113,7 +111,7 @@ impl WorkerRegistry {
     /// Reads it. What is laid out otherwise is left out.
     pub async fn read(redis: &Redis) -> Result<Self, StoreError> {
         let mut registry = Self::default();
-        for (name, value) in rows_of(redis, WORKERS).await? {
+        for (name, value) in rows(redis, WORKERS).await? {
             let Some((seen, text)) = value.split_first_chunk() else { continue };
             let (seen, name) = (u64::from_be_bytes(*seen), String::from_utf8_lossy(&name));
             if name.starts_with(ENDED) {
@@ -133,24 +131,6 @@ const ENDED: char = '-';
 /// The registered workers.
 pub async fn registered_workers(redis: &Redis) -> Result<Vec<WorkerRow>, StoreError> {
     Ok(WorkerRegistry::read(redis).await?.workers)
-}
-
-async fn rows_of(redis: &Redis, key: &'static str) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
-    const CALL: &str = "registry";
-    let answer = redis
-        .call("HGETALL", Some(slot_of(key)), vec![key.into()])
-        .await
-        .map_err(|err| err.named(CALL))?;
-    let parts = match answer {
-        Value::Array(parts) => parts,
-        Value::Map(map) => {
-            map.inner().into_iter().flat_map(|(name, value)| [name.into(), value]).collect()
-        }
-        Value::Null => Vec::new(),
-        _ => return Err(StoreError::Reply { call: CALL }),
-    };
-    let (pairs, _) = parts.as_chunks::<2>();
-    Ok(pairs.iter().filter_map(|pair| Some((bytes_at(pair, 0)?, bytes_at(pair, 1)?))).collect())
 }
 
 #[cfg(test)]

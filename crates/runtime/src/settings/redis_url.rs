@@ -9,6 +9,12 @@ use super::value::{Setting, quoted};
 
 const SCHEMES: &[&str] = &["redis", "rediss", "valkey", "valkeys"];
 
+/// A further node of a cluster, or a further sentinel.
+const NODE: &str = "node";
+
+/// What may be told behind the address of a sentinel.
+const OF_SENTINEL: &[&str] = &[NODE, "sentinelServiceName", "sentinelUsername", "sentinelPassword"];
+
 /// What is set up behind the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topology {
@@ -76,18 +82,36 @@ fn reaches_something(url: &Url, topology: Topology, tls: bool) -> bool {
     let has_host = url.host_str().is_some_and(|host| !host.is_empty());
     let names_master =
         url.query_pairs().any(|(name, value)| name == "sentinelServiceName" && !value.is_empty());
-    let nodes_have_ports = url.query_pairs().filter(|(name, _)| name == "node").all(|(_, node)| {
-        node.rsplit_once(':')
+    // The client splits each at its only colon.
+    let nodes_have_ports = url.query_pairs().filter(|(name, _)| name == NODE).all(|(_, node)| {
+        node.split_once(':')
             .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
     });
+    // It leaves out what it does not know: a node or a password that is written otherwise.
+    let only_knows = |names: &[&str]| url.query_pairs().all(|(name, _)| names.contains(&&*name));
+    // It takes the brackets for a part of the name that the certificate is to have.
+    let has_no_name = tls && url.host_str().is_some_and(|host| host.starts_with('['));
     let database_is_a_number =
         matches!(url.path(), "" | "/") || url.path()[1..].parse::<u8>().is_ok();
     let bare = url.query().is_none();
+    if has_no_name {
+        return false;
+    }
     match topology {
         Topology::Single => has_host && bare && database_is_a_number,
-        Topology::Sentinel => has_host && names_master && nodes_have_ports && database_is_a_number,
+        Topology::Sentinel => {
+            has_host
+                && names_master
+                && nodes_have_ports
+                && only_knows(OF_SENTINEL)
+                && database_is_a_number
+        }
         Topology::Cluster => {
-            has_host && url.port().is_some() && nodes_have_ports && matches!(url.path(), "" | "/")
+            has_host
+                && url.port().is_some()
+                && nodes_have_ports
+                && only_knows(&[NODE])
+                && matches!(url.path(), "" | "/")
         }
         Topology::Unix => !tls && bare && url.path().len() > 1,
     }
@@ -126,7 +150,8 @@ impl fmt::Debug for RedisUrl {
 impl Setting for RedisUrl {
     const RULE: &'static str = "must be an address like redis://127.0.0.1:6379, \
         redis-sentinel://host:26379?sentinelServiceName=name, redis-cluster://host:6379 or \
-        redis+unix:///path (rediss for TLS)";
+        redis+unix:///path (rediss for TLS); behind ? only node=host:port, and of Sentinel \
+        sentinelServiceName, sentinelUsername and sentinelPassword; no IPv6 address as node or with TLS";
     // What could not be parsed may hold a password anywhere.
     const HIDDEN: bool = true;
 
@@ -154,7 +179,14 @@ mod tests {
                 Topology::Sentinel,
                 false,
             ),
+            (
+                "redis-sentinel://h:1?sentinelServiceName=m&sentinelUsername=u&sentinelPassword=p",
+                Topology::Sentinel,
+                false,
+            ),
             ("rediss-cluster://h:6379?node=i:6379", Topology::Cluster, true),
+            ("redis://[::1]:6379", Topology::Single, false),
+            ("rediss://127.0.0.1:6379", Topology::Single, true),
             ("redis+unix:///run/redis.sock", Topology::Unix, false),
         ] {
             let url = RedisUrl::parse(text).unwrap_or_else(|| panic!("{text}"));
@@ -175,7 +207,16 @@ mod tests {
             "redis://h:6379?timeout=1",
             "redis-cluster://h",
             "redis-cluster://h:1?node=i",
+            "redis-cluster://h:1?node=[::1]:2",
+            "redis-cluster://h:1?nodes=i:2",
+            "redis-cluster://h:1?sentinelPassword=x",
             "redis-sentinel://h:26379",
+            "redis-sentinel://h:26379?sentinelServiceName=m&node=[::1]:2",
+            "redis-sentinel://h:26379?sentinelServiceName=m&sentinelpassword=x",
+            "redis-sentinel://h:26379?sentinelServiceName=m&db=1",
+            "rediss://[::1]:6379",
+            "rediss-cluster://[::1]:6379",
+            "valkeys-sentinel://[::1]:26379?sentinelServiceName=m",
             "redis-sentry://h:1",
             "redis+unix://",
         ] {
