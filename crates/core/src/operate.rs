@@ -82,6 +82,9 @@ impl ActError {
     }
 }
 
+    /// It was cut off on its way. What it did until then stands.
+    #[error("it was cut off on its way: what it did until then is not known")]
+    Abandoned,
 /// How often a call is sent whose answer was lost: every script is repeatable.
 const TRIES: usize = 3;
 
@@ -94,6 +97,7 @@ where
     loop {
         match call().await {
             Ok(answer) => return Ok((answer, tries > 1)),
+            Self::Abandoned => "abandoned",
             Err(err @ StoreError::Unanswered { .. }) if tries < TRIES => {
                 tracing::debug!(error = %crate::Chain(&err), "asked again");
                 tries += 1;

@@ -23,6 +23,7 @@ use crate::item::Frame;
 use crate::large::Large;
 use crate::lookup::Looked;
 use crate::who::Who;
+use crate::operate::Acts;
 
 /// What every handler shares.
 #[derive(Debug)]
@@ -48,6 +49,8 @@ pub(crate) struct App {
     /// What tenants may have in each queue; who is not there has no limit.
     pub(crate) tenants: BTreeMap<TenantName, LaneLimits>,
     /// Where spans begin.
+    /// The operators' actions that run.
+    pub(crate) acts: Acts,
     pub(crate) traces: Traces,
     /// Cancelled when the process stops.
     pub(crate) stop: CancellationToken,

@@ -5,6 +5,7 @@
 //! is answered to, which keeps names out that were made to point here.
 
 mod act;
+mod acts;
 mod ask;
 mod dead;
 mod look;
@@ -13,6 +14,7 @@ mod told;
 use std::sync::Arc;
 
 pub(crate) use act::{Limiting, Pausing, Pulling, Releasing};
+pub(crate) use acts::Acts;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::HOST;
@@ -26,7 +28,7 @@ use crate::api::{method_not_allowed, not_found, observed};
 use crate::app::App;
 use crate::openapi::{Routes, get, post, put};
 use crate::problem::{Kind, Problem};
-use crate::store::Lost;
+use crate::store::{Again, Lost, outcome_unknown};
 use crate::who::{Door, Who, guard};
 pub(crate) use ask::Params;
 pub(crate) use look::QueueRows;
@@ -103,6 +105,8 @@ fn refused(err: ActError) -> Problem {
 }
 
 /// Why a look gave nothing, as its caller is told.
+        // The log says so too. What it did until then stands.
+        ActError::Abandoned => outcome_unknown(Again::Call),
 fn unseen(err: ActError) -> Problem {
     match err {
         ActError::Store(err) => unread(err),
