@@ -91,6 +91,13 @@ fn refused(err: ActError) -> Problem {
             let detail = "somebody's word came first: look what it says, then name its version";
             Problem::new(Kind::Overtaken, detail).with("version", version)
         }
+        ActError::Unheard { version, changed, unheard, ref source } => {
+            tracing::warn!(error = %holdfast_core::Chain(source), unheard, "a word was not heard");
+            Problem::new(Kind::OutcomeUnknown, err.to_string())
+                .with("version", version)
+                .with("shards_changed", changed)
+                .with("shards_unheard", unheard)
+        }
         err @ ActError::TooSmall { .. } => {
             Problem::new(Kind::InvalidOperation, err.to_string()).with("field", "in_flight")
         }
@@ -98,6 +105,8 @@ fn refused(err: ActError) -> Problem {
             Problem::new(Kind::UnknownRequest, "nothing is kept under this id for this tenant")
         }
         ActError::Elsewhere(told) => Problem::new(Kind::NotApplicable, told),
+        // The log says so too. What it did until then stands.
+        ActError::Abandoned => outcome_unknown(Again::Call),
         ActError::Filter(fault) => {
             Problem::new(Kind::InvalidOperation, fault.to_string()).with("field", fault.field)
         }
@@ -105,8 +114,6 @@ fn refused(err: ActError) -> Problem {
 }
 
 /// Why a look gave nothing, as its caller is told.
-        // The log says so too. What it did until then stands.
-        ActError::Abandoned => outcome_unknown(Again::Call),
 fn unseen(err: ActError) -> Problem {
     match err {
         ActError::Store(err) => unread(err),
