@@ -171,7 +171,7 @@ pub(crate) fn assemble(
     // Callers wait as long as one call may take, and a moment more: its own end is what tells that Redis is silent. A lost
     // connection is noticed sooner, which leaves time for a repeat.
     let patience = redis.command_timeout() + MOMENT;
-    let clock = Arc::new(Clock::default());
+    let clock = Arc::new(Clock::new(Arc::clone(&declare_again)));
     let who = Who::new(config.keys.clone(), Arc::clone(&clock))?;
     let store = Store { redis: redis.clone(), patience, clock, declare_again };
     let mut loops = JoinSet::new();
