@@ -133,9 +133,12 @@ async fn after(app: &App, named: &Named, before: Found, outcome: Outcome) -> Res
 /// The worker is being told.
 fn asked(named: &Named, mut found: Found) -> Response {
     found.ticket.cancel_asked = true;
-    // A claim between our look and the cancel is not in what we saw.
-    found.home = Some(Home::Leased);
-    shown(StatusCode::ACCEPTED, named, &Seen::from(found))
+    let seen = match found.home {
+        Some(Home::Leased) => Seen::from(found),
+        // A claim between our look and the cancel is not in what we saw: of its lease nothing is known.
+        _ => Seen::at(Some(Home::Leased), found.ticket),
+    };
+    shown(StatusCode::ACCEPTED, named, &seen)
 }
 
 #[cfg(test)]

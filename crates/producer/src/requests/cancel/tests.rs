@@ -31,3 +31,18 @@ async fn a_cancel_that_happened_is_told_whatever_becomes_of_the_look_behind_it()
     let told = after(&again.app, &named, swept, Outcome::Cancelled).await;
     assert_eq!(told.status(), StatusCode::OK);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_lease_that_began_behind_the_look_nothing_is_told_that_is_not_known() {
+    let (_redis, stage) = staged().await;
+    stage.submit("a").await;
+    let named = stage.named("a");
+    let found = stage.app.look(&named).await.unwrap().unwrap();
+    assert_eq!(found.home, Some(Home::Pending));
+    let told = asked(&named, found.clone());
+    assert_eq!(told.status(), StatusCode::ACCEPTED);
+    let told = body_of(told).await;
+    assert_eq!((&told["state"], &told["lease"]), (&"cancelling".into(), &Value::Null));
+    let held = Found { home: Some(Home::Leased), ..found };
+    assert!(body_of(asked(&named, held)).await["lease"].is_object());
+}
