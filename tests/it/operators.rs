@@ -2,6 +2,7 @@
 
 use holdfast_testkit::{RedisServer, eventually, free_port};
 use serde_json::Value;
+use tokio::io::AsyncWriteExt;
 
 use crate::cli::ctl;
 use crate::fleet::{Fleet, SOON, Setup};
@@ -208,4 +209,53 @@ async fn what_is_not_ours_in_redis_keeps_nobody_from_pausing_and_is_told_as_that
         assert!(ran.stderr.contains("holdfastctl doctor"), "{}", ran.stderr);
     }
     ctl(&[&["queue", "resume", "q"][..], &ways[0]].concat()).await.exited(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_who_leaves_does_not_take_the_line_of_the_action_along() {
+    let queue = "max_attempts = 1".to_owned();
+    let (fleet, operator) = with_operators(Setup { queue, ..Setup::default() }).await;
+    fleet
+        .gateway
+        .script(vec![holdfast_testkit::stand_in::Rule::new().cut_after(0)])
+        .expect("rules");
+    let mut worker = fleet.worker();
+    for number in 0..50 {
+        fleet.submit(&format!("r{number}"), "{\"content\":\"x\"}").await;
+    }
+    fleet.wait_for_count("dead", 50, SOON).await;
+    assert!(worker.process.terminate().await.success());
+    let url = format!("{operator}/v1/ops/queues/q/dead/redrive");
+    let json = [("content-type", "application/json")];
+    let count = serde_json::json!({"all": true, "dry_run": true}).to_string();
+    let counted = fleet.http.request("POST", &url, &json, count).await;
+    let counted: Value = serde_json::from_slice(&counted.body).expect("what was counted");
+    let body = serde_json::json!({"all": true, "count": 50, "as_of": counted["as_of"], "rate": 10});
+    let body = body.to_string();
+    let address = operator.strip_prefix("http://").expect("an address");
+    let mut stream = tokio::net::TcpStream::connect(address).await.expect("a connection");
+    let head = format!(
+        "POST /v1/ops/queues/q/dead/redrive HTTP/1.1\r\nHost: {address}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.expect("it is sent");
+    eventually("some run again", SOON, async || {
+        let dead = fleet.count("dead").await;
+        if dead < 50 { Ok(()) } else { Err(dead) }
+    })
+    .await;
+    drop(stream);
+    let lines = || {
+        let output = fleet.producers_output();
+        let events = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        events.filter(|event| event["target"] == "audit").collect::<Vec<_>>()
+    };
+    eventually("a line", SOON, async || if lines().is_empty() { Err("none") } else { Ok(()) })
+        .await;
+    let said = lines();
+    assert_eq!((said.len(), &said[0]["action"]), (1, &"redrive".into()), "{said:?}");
+    // What it says is what happened.
+    let dead = fleet.count("dead").await;
+    assert_eq!(said[0]["changed"], 50 - dead, "{said:?}");
 }

@@ -50,6 +50,21 @@ pub enum ActError {
         /// The version that counts.
         version: u64,
     },
+    /// The queue's word is said, and shards did not hear it. A repeat spreads it again, and so does a reclaimer.
+    #[error(
+        "it is said, as version {version}, but {unheard} of the queue's shards did not hear it and go on as before: say it \
+         again; a reclaimer carries it on too"
+    )]
+    Unheard {
+        /// The version that counts.
+        version: u64,
+        /// How many shards took it just now.
+        changed: u32,
+        /// How many did not hear it.
+        unheard: u32,
+        /// What the first of them said.
+        source: StoreError,
+    },
     /// A limit that would leave a shard nothing.
     #[error(
         "a limit must be at least {least}, the number of shards; to stop claims, pause the queue"
@@ -67,6 +82,9 @@ pub enum ActError {
     /// What is asked for cannot be meant.
     #[error(transparent)]
     Filter(#[from] FilterFault),
+    /// It was cut off on its way. What it did until then stands.
+    #[error("it was cut off on its way: what it did until then is not known")]
+    Abandoned,
 }
 
 impl ActError {
@@ -75,9 +93,11 @@ impl ActError {
         match self {
             Self::Store(_) => "failed",
             Self::Overtaken { .. } => "overtaken",
+            Self::Unheard { .. } => "half-spread",
             Self::TooSmall { .. } | Self::Filter(_) => "refused",
             Self::Unknown => "unknown-request",
             Self::Elsewhere(_) => "not-applicable",
+            Self::Abandoned => "abandoned",
         }
     }
 }
@@ -86,19 +106,65 @@ impl ActError {
 const TRIES: usize = 3;
 
 /// Sends a call again while its outcome is open. Says whether a copy before the last stayed unanswered.
+///
+/// Of a call of which a copy may have run, no error says that nothing was changed.
 async fn patiently<T, F>(mut call: impl FnMut() -> F) -> Result<(T, bool), StoreError>
 where
     F: Future<Output = Result<T, StoreError>>,
 {
-    let mut tries = 1;
-    loop {
+    let mut unanswered = None;
+    for _ in 1..TRIES {
         match call().await {
-            Ok(answer) => return Ok((answer, tries > 1)),
-            Err(err @ StoreError::Unanswered { .. }) if tries < TRIES => {
+            Ok(answer) => return Ok((answer, unanswered.is_some())),
+            Err(err @ StoreError::Unanswered { .. }) => {
                 tracing::debug!(error = %crate::Chain(&err), "asked again");
-                tries += 1;
+                unanswered.get_or_insert(err);
             }
-            Err(err) => return Err(err),
+            Err(err) => return Err(worse(unanswered, err)),
         }
+    }
+    match call().await {
+        Ok(answer) => Ok((answer, unanswered.is_some())),
+        Err(err) => Err(worse(unanswered, err)),
+    }
+}
+
+/// What is told of a call that failed: a no to one copy says nothing of one before it.
+fn worse(unanswered: Option<StoreError>, last: StoreError) -> StoreError {
+    match unanswered {
+        Some(first) if !last.may_have_run() => first,
+        _ => last,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fred::error::{Error, ErrorKind};
+
+    use super::*;
+
+    fn lost() -> StoreError {
+        StoreError::new("overrule", Error::new(ErrorKind::IO, "the connection is gone"))
+    }
+
+    fn refused(text: &'static str) -> StoreError {
+        StoreError::new("overrule", Error::new(ErrorKind::Unknown, text))
+    }
+
+    async fn told(replies: Vec<Result<u8, StoreError>>) -> Result<(u8, bool), StoreError> {
+        let mut replies = replies.into_iter();
+        patiently(|| std::future::ready(replies.next().unwrap())).await
+    }
+
+    #[tokio::test]
+    async fn a_no_to_the_second_copy_says_nothing_of_the_first() {
+        for text in ["READONLY You can't write", "LOADING it loads", "OOM no memory"] {
+            let err = told(vec![Err(lost()), Err(refused(text))]).await.unwrap_err();
+            assert!(err.may_have_run(), "{text}: {err}");
+            let err = told(vec![Err(refused(text))]).await.unwrap_err();
+            assert!(!err.may_have_run(), "{text}: {err}");
+        }
+        assert_eq!(told(vec![Err(lost()), Ok(7)]).await.unwrap(), (7, true));
+        assert_eq!(told(vec![Ok(7)]).await.unwrap(), (7, false));
     }
 }

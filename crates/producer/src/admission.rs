@@ -108,16 +108,18 @@ impl Admission {
             return;
         }
         let Some(group) = self.safe_to_store(group).await else { return };
-        let undeclared = self.submit(group).await;
+        let (undeclared, after_unanswered) = self.submit(group, false).await;
         if undeclared.is_empty() {
             return;
         }
         // Redis forgot the queue's policy, or never knew it.
-        let undeclared = match self.declare().await {
-            true => self.submit(undeclared).await,
-            false => undeclared,
+        let (undeclared, after_unanswered) = match self.declare().await {
+            true => self.submit(undeclared, after_unanswered).await,
+            false => (undeclared, after_unanswered),
         };
-        tell_all(undeclared, || Told::Unreachable);
+        // A copy that nobody answered may run once the queue is declared.
+        let told = || if after_unanswered { Told::Unknown } else { Told::Unreachable };
+        tell_all(undeclared, told);
     }
 
     /// Gives the group back if what is stored now can be made as safe as the queue asks; else tells it so.
@@ -133,8 +135,9 @@ impl Admission {
         None
     }
 
-    /// Sends a group, and gives back those whose queue Redis does not know.
-    async fn submit(&mut self, group: Vec<Waiting>) -> Vec<Waiting> {
+    /// Sends a group, and gives back those whose queue Redis does not know, and whether a copy stayed unanswered; `before`:
+    /// whether one did in an earlier round.
+    async fn submit(&mut self, group: Vec<Waiting>, before: bool) -> (Vec<Waiting>, bool) {
         let items: Vec<Submission> = group.iter().map(|job| job.item.submission.clone()).collect();
         let submit = Submit { shard: &self.shard, items: &items };
         let call = || submit.run(&self.store.redis);
@@ -143,11 +146,14 @@ impl Admission {
                 if let Some(SubmitReply::Accepted(ticket)) = answered.answer.first() {
                     self.store.clock.note(ticket.submitted_at, answered.elapsed);
                 }
-                self.tell(group, answered.answer, answered.after_unanswered)
+                let after_unanswered = before || answered.after_unanswered;
+                (self.tell(group, answered.answer, after_unanswered), after_unanswered)
             }
-            Err(lost) => {
+            Err(mut lost) => {
+                lost.may_have_run |= before;
+                let may_have_run = lost.may_have_run;
                 self.refuse(group, &lost).await;
-                Vec::new()
+                (Vec::new(), may_have_run)
             }
         }
     }
@@ -312,3 +318,6 @@ fn tell_all(group: Vec<Waiting>, told: impl Fn() -> Told) {
         answer(job, told());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use holdfast_core::Redis;
@@ -12,6 +12,7 @@ use holdfast_core::script::{LaneLimits, QueuePolicy};
 use holdfast_runtime::Traces;
 use holdfast_runtime::settings::Allowed;
 use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::{Candidate, Told};
@@ -22,6 +23,7 @@ use crate::holders::Holders;
 use crate::item::Frame;
 use crate::large::Large;
 use crate::lookup::Looked;
+use crate::operate::Acts;
 use crate::who::Who;
 
 /// What every handler shares.
@@ -47,6 +49,8 @@ pub(crate) struct App {
     pub(crate) who: Who,
     /// What tenants may have in each queue; who is not there has no limit.
     pub(crate) tenants: BTreeMap<TenantName, LaneLimits>,
+    /// The operators' actions that run.
+    pub(crate) acts: Acts,
     /// Where spans begin.
     pub(crate) traces: Traces,
     /// Cancelled when the process stops.
@@ -141,45 +145,114 @@ impl Named {
 /// An answer that came as soon tells the time well enough.
 const QUICK: Duration = Duration::from_millis(100);
 
-/// The time of Redis, as this host's clock and the last known difference give it.
-#[derive(Debug, Default)]
+/// If the clock of this host and the time that has passed part by more, somebody has set the one or held the other.
+const APART_MS: u64 = 1_000;
+
+/// The time of Redis: what it said last, and how long ago that is. This host's clock is not gone by, since somebody may set it.
+#[derive(Debug)]
 pub(crate) struct Clock {
-    ahead_ms: AtomicI64,
+    started: Instant,
+    /// What time it was then; this host's clock says so until Redis does.
+    started_ms: AtomicU64,
+    /// The same by this host's clock, as it went when Redis told the time last.
+    host_ms: AtomicU64,
     /// Whether Redis has told the time before.
     known: AtomicBool,
+    /// Notified, somebody asks Redis for the time.
+    ask: Arc<Notify>,
 }
 
 impl Clock {
+    /// A clock that has not heard from Redis; `ask` is notified when it must.
+    pub(crate) fn new(ask: Arc<Notify>) -> Self {
+        let (started, now) = (Instant::now(), host_ms());
+        let known = AtomicBool::new(false);
+        Self { started, started_ms: AtomicU64::new(now), host_ms: AtomicU64::new(now), known, ask }
+    }
+
     /// Unix time in ms, by the clock that decides about deadlines.
     pub(crate) fn now_ms(&self) -> u64 {
-        host_ms().saturating_add_signed(self.ahead_ms.load(Ordering::Relaxed))
+        let since = ms(self.started.elapsed());
+        if self.is_apart(since) {
+            self.ask.notify_one();
+        }
+        self.started_ms.load(Ordering::Relaxed).saturating_add(since)
     }
 
     /// Redis said that it is `redis_ms`, in answer to a call that took `elapsed`.
     ///
     /// A slow answer says too little about when it was given, but more than this host's own clock.
     pub(crate) fn note(&self, redis_ms: u64, elapsed: Duration) {
-        if elapsed > QUICK && self.known.load(Ordering::Relaxed) {
+        let since = ms(self.started.elapsed());
+        if elapsed > QUICK && self.known.load(Ordering::Relaxed) && !self.is_apart(since) {
             return;
         }
-        let half_ms = u64::try_from(elapsed.as_millis() / 2).unwrap_or_default();
-        let here = i128::from(host_ms().saturating_sub(half_ms));
-        if let Ok(ahead) = i64::try_from(i128::from(redis_ms) - here) {
-            self.ahead_ms.store(ahead, Ordering::Relaxed);
-            self.known.store(true, Ordering::Relaxed);
-        }
+        let then = since.saturating_sub(ms(elapsed / 2));
+        self.started_ms.store(redis_ms.saturating_sub(then), Ordering::Relaxed);
+        self.host_ms.store(host_ms().saturating_sub(since), Ordering::Relaxed);
+        self.known.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether this host's clock was set since, or time went on that is not counted: this host slept.
+    fn is_apart(&self, since: u64) -> bool {
+        let began = host_ms().saturating_sub(since);
+        self.host_ms.load(Ordering::Relaxed).abs_diff(began) > APART_MS
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "only its difference to the clock of Redis is used")]
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "until Redis tells the time, and to see that somebody set it"
+)]
 fn host_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    let now = ms(since);
+    #[cfg(test)]
+    let now = now.saturating_add_signed(tests::STEP.get());
+    now
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use futures_util::FutureExt as _;
+
     use super::*;
+
+    thread_local! {
+        /// How far somebody has set the clock of the host since, in ms.
+        pub(super) static STEP: Cell<i64> = const { Cell::new(0) };
+    }
+
+    impl Default for Clock {
+        fn default() -> Self {
+            Self::new(Arc::default())
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_sets_the_clock_of_the_host_moves_no_deadline() {
+        let clock = Clock::default();
+        let redis = host_ms();
+        clock.note(redis, Duration::ZERO);
+        for step in [-3_600_000, 3_600_000] {
+            STEP.set(step);
+            assert!(clock.now_ms().abs_diff(redis) < 60_000, "{step}");
+            // Either may be wrong: whoever knows is asked, and then it is well again.
+            clock.ask.notified().await;
+            clock.note(redis, Duration::from_secs(1));
+            assert!(clock.now_ms().abs_diff(redis) < 60_000, "{step}");
+            assert!(clock.ask.notified().now_or_never().is_none(), "{step}");
+        }
+        clock.note(redis + 5_000, Duration::ZERO);
+        STEP.set(0);
+        assert!(clock.now_ms().abs_diff(redis + 5_000) < 60_000);
+    }
 
     #[test]
     fn deadlines_are_counted_by_the_clock_of_redis() {

@@ -89,6 +89,12 @@ impl Large {
         timeout(TURN, both).await.ok().flatten().ok_or_else(crowded)
     }
 
+    /// How many bytes of large records there is room for at this moment.
+    #[cfg(test)]
+    pub(crate) fn room(&self) -> usize {
+        self.memory.available_permits()
+    }
+
     /// Gives what came along with a look its share.
     pub(crate) fn hold(&self, found: &mut Found) -> Result<(), Problem> {
         let length = found.record.len();

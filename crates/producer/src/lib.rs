@@ -38,6 +38,8 @@ mod query;
 mod queues;
 mod requests;
 mod result;
+#[cfg(test)]
+mod stage;
 mod status;
 mod store;
 mod traced;

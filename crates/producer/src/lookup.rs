@@ -17,6 +17,9 @@ use crate::store::{Answered, Lost, Unread, crowded, patiently};
 /// A record comes along with a look if it has no more bytes than this: so many looks as travel together stay within a call.
 const ALONG: usize = MAX_BYTES / MAX_ITEMS;
 
+/// How often a record is read anew that became another one meanwhile.
+const TRIES: usize = 4;
+
 /// What is kept under a key, if that could be found out.
 pub(crate) type Looked = Result<Option<Found>, Unread>;
 
@@ -84,24 +87,32 @@ impl App {
     /// long as copying it takes, so its length is asked first.
     pub(crate) async fn look_whole(&self, named: &Named) -> Result<Option<Found>, Problem> {
         let (usual, patience) = (&self.store.redis, self.store.patience);
-        let length = Length { shard: &named.shard().keys, key: named.key };
-        let length = answered(named, patiently(patience, || length.run(usual)).await)?;
-        if length <= MAX_BYTES {
-            let mut found = self.read(named, usual, (MAX_BYTES, patience)).await?;
-            let Some(first) = &mut found else { return Ok(None) };
-            // It may have ended in between.
-            if first.is_whole() || first.record.len() == length {
-                self.large.hold(first)?;
-                return Ok(found);
+        for _ in 0..TRIES {
+            let length = Length { shard: &named.shard().keys, key: named.key };
+            let length = answered(named, patiently(patience, || length.run(usual)).await)?;
+            if length <= MAX_BYTES {
+                let mut found = self.read(named, usual, (MAX_BYTES, patience)).await?;
+                let Some(first) = &mut found else { return Ok(None) };
+                if first.is_whole() || first.record.len() == length {
+                    self.large.hold(first)?;
+                    return Ok(found);
+                }
+                // It ended in between, and is longer than that.
+                continue;
+            }
+            let turn = self.large.turn(length).await?;
+            let (large, patience) = (&self.large.redis, self.large.redis.command_timeout());
+            // No more than there is room for: another generation's may be longer.
+            let Some(mut found) = self.read(named, large, (length, patience)).await? else {
+                return Ok(None);
+            };
+            if found.is_whole() {
+                turn.hold(&mut found);
+                return Ok(Some(found));
             }
         }
-        let turn = self.large.turn(length).await?;
-        let (large, patience) = (&self.large.redis, self.large.redis.command_timeout());
-        let mut found = self.read(named, large, (usize::MAX, patience)).await?;
-        if let Some(found) = &mut found {
-            turn.hold(found);
-        }
-        Ok(found)
+        warn!(queue = %named.queue.name, "a record was not read: it is written anew all the time");
+        Err(Unread::Unanswered.problem())
     }
 
     async fn read(
@@ -135,3 +146,6 @@ fn answered<T>(named: &Named, came: Result<Answered<T>, Lost>) -> Result<T, Prob
 pub(crate) fn is_of(found: &Found, named: &Named) -> bool {
     found.ticket.identity.as_ref().is_none_or(|identity| *identity == named.identity)
 }
+
+#[cfg(test)]
+mod tests;

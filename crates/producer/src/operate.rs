@@ -5,6 +5,7 @@
 //! is answered to, which keeps names out that were made to point here.
 
 mod act;
+mod acts;
 mod ask;
 mod dead;
 mod look;
@@ -13,6 +14,7 @@ mod told;
 use std::sync::Arc;
 
 pub(crate) use act::{Limiting, Pausing, Pulling, Releasing};
+pub(crate) use acts::Acts;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::HOST;
@@ -26,7 +28,7 @@ use crate::api::{method_not_allowed, not_found, observed};
 use crate::app::App;
 use crate::openapi::{Routes, get, post, put};
 use crate::problem::{Kind, Problem};
-use crate::store::Lost;
+use crate::store::{Again, Lost, outcome_unknown};
 use crate::who::{Door, Who, guard};
 pub(crate) use ask::Params;
 pub(crate) use look::QueueRows;
@@ -89,6 +91,13 @@ fn refused(err: ActError) -> Problem {
             let detail = "somebody's word came first: look what it says, then name its version";
             Problem::new(Kind::Overtaken, detail).with("version", version)
         }
+        ActError::Unheard { version, changed, unheard, ref source } => {
+            tracing::warn!(error = %holdfast_core::Chain(source), unheard, "a word was not heard");
+            Problem::new(Kind::OutcomeUnknown, err.to_string())
+                .with("version", version)
+                .with("shards_changed", changed)
+                .with("shards_unheard", unheard)
+        }
         err @ ActError::TooSmall { .. } => {
             Problem::new(Kind::InvalidOperation, err.to_string()).with("field", "in_flight")
         }
@@ -96,6 +105,8 @@ fn refused(err: ActError) -> Problem {
             Problem::new(Kind::UnknownRequest, "nothing is kept under this id for this tenant")
         }
         ActError::Elsewhere(told) => Problem::new(Kind::NotApplicable, told),
+        // The log says so too. What it did until then stands.
+        ActError::Abandoned => outcome_unknown(Again::Call),
         ActError::Filter(fault) => {
             Problem::new(Kind::InvalidOperation, fault.to_string()).with("field", fault.field)
         }

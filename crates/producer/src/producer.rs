@@ -28,6 +28,7 @@ use crate::ended::Ended;
 use crate::holders::Holders;
 use crate::large::Large;
 use crate::lookup::Lookup;
+use crate::operate::Acts;
 use crate::store::MOMENT;
 use crate::who::Who;
 use crate::{Config, api, durable, operate, wait};
@@ -96,8 +97,13 @@ pub async fn spawn(
     let open = !addresses.operators.ip().is_loopback();
     let operators = Listening { listener: operators, tls: config.tls.clone().filter(|_| open) };
     let limits = HttpLimits { max_connections: OPERATORS, ..config.limits.clone() };
-    services
-        .spawn("operators", |stop| serve::http(operators, router, limits, OPERATORS_DRAIN, stop));
+    let acting = Arc::clone(&app);
+    services.spawn("operators", |stop| async move {
+        serve::http(operators, router, limits, OPERATORS_DRAIN, stop).await?;
+        // Those whose callers have left.
+        acting.acts.finish(OPERATORS_DRAIN).await;
+        Ok::<(), BoxError>(())
+    });
     if let Some(tls) = &config.tls {
         let files = tls.files();
         services.spawn("certificate", |stop| files.watch(stop));
@@ -165,7 +171,7 @@ pub(crate) fn assemble(
     // Callers wait as long as one call may take, and a moment more: its own end is what tells that Redis is silent. A lost
     // connection is noticed sooner, which leaves time for a repeat.
     let patience = redis.command_timeout() + MOMENT;
-    let clock = Arc::new(Clock::default());
+    let clock = Arc::new(Clock::new(Arc::clone(&declare_again)));
     let who = Who::new(config.keys.clone(), Arc::clone(&clock))?;
     let store = Store { redis: redis.clone(), patience, clock, declare_again };
     let mut loops = JoinSet::new();
@@ -186,6 +192,7 @@ pub(crate) fn assemble(
         wait_max: config.wait_max,
         who,
         tenants: config.tenants.clone(),
+        acts: Acts::default(),
         traces,
         stop,
     };

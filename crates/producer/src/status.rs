@@ -1,6 +1,6 @@
 //! Where a request is, as its caller is told.
 
-use holdfast_core::model::{Failure, Home, Record, Ticket};
+use holdfast_core::model::{Failure, Home, Outcome, Record, Ticket};
 use holdfast_core::script::Found;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,8 +18,8 @@ pub(crate) struct Seen {
     pub(crate) ticket: Box<Ticket>,
     /// Score and time of the moment, where they were read.
     moment: Option<Moment>,
-    /// Outcome word and end, once it ended.
-    end: Option<(&'static str, u64)>,
+    /// Outcome word, once it ended, and when, where that is known.
+    end: Option<(&'static str, Option<u64>)>,
     /// How safe that is; none where the queue asks for no more than Redis gives by itself.
     safety: Option<Safety>,
 }
@@ -34,6 +34,12 @@ impl Seen {
     /// A request whose home and ticket alone are known.
     pub(crate) fn at(home: Option<Home>, ticket: Box<Ticket>) -> Self {
         Self { home, ticket, moment: None, end: None, safety: None }
+    }
+
+    /// A request of which it is known how it ended, and no more.
+    pub(crate) fn ended_as(outcome: Outcome, ticket: Box<Ticket>) -> Self {
+        let home = if outcome.is_dead() { Home::Dead } else { Home::Finished };
+        Self { end: Some((outcome.word(), None)), ..Self::at(Some(home), ticket) }
     }
 
     /// The same, and how safe it is, if anything is said of that.
@@ -68,7 +74,7 @@ impl Seen {
 
 impl From<Found> for Seen {
     fn from(found: Found) -> Self {
-        let end = Record::peek(&found.record).map(|(outcome, at)| (outcome.word(), at));
+        let end = Record::peek(&found.record).map(|(outcome, at)| (outcome.word(), Some(at)));
         let moment = Moment { score: found.score, now: found.now };
         Self { home: found.home, ticket: found.ticket, moment: Some(moment), end, safety: None }
     }
@@ -144,7 +150,7 @@ impl Status {
             generation: ticket.generation.to_string(),
             state: seen.state(),
             outcome: seen.end.map(|(outcome, _)| outcome),
-            ended_at: seen.end.and_then(|(_, at)| seconds(at)),
+            ended_at: seen.end.and_then(|(_, at)| seconds(at?)),
             attempts: ticket.attempts,
             lapses: ticket.lapses,
             forgiven: ticket.forgiven,

@@ -40,6 +40,7 @@ impl<'a> Audit<'a> {
         };
         let (changed, outcome) = match done {
             Ok(done) => (done.shards_changed.into(), done.outcome.as_str()),
+            Err(err @ ActError::Unheard { changed, .. }) => ((*changed).into(), err.word()),
             Err(err) => (0, err.word()),
         };
         let matched = queue.shards.get().into();

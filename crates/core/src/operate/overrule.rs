@@ -1,5 +1,6 @@
 //! Pause, resume and limit of a whole queue: decided in shard 0 by compare-and-set, then taken by the others.
 
+use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 
 use super::{ActError, Queue, patiently};
@@ -123,7 +124,13 @@ pub async fn overrule(
         if is_said { held } else { decide(redis, queue, word, held, &mut report).await? };
     // Nobody ever said anything, and that is what is wanted.
     if version > 0 {
-        report.shards_changed += spread(redis, queue, word, version).await?;
+        let (heard, failed) = spread(redis, queue, word, version).await;
+        report.shards_changed += heard;
+        let unheard = u32::try_from(failed.len()).unwrap_or(u32::MAX);
+        if let Some(source) = failed.into_iter().next() {
+            let changed = report.shards_changed;
+            return Err(ActError::Unheard { version, changed, unheard, source });
+        }
     }
     report.after = with(before, word, version);
     Ok(report)
@@ -149,43 +156,66 @@ async fn decide(
     }
 }
 
-/// Has the other shards take what shard 0 says. Gives how many had not heard of it.
+/// Has the other shards take what shard 0 says: all at once, so that none waits for one that does not answer. Gives how many
+/// had not heard of it, and what those said that did not hear it now.
 async fn spread(
     redis: &Redis,
     queue: &Queue,
     word: Override,
     version: u64,
-) -> Result<u32, StoreError> {
-    let mut changed = 0;
-    for shard in queue.keys().iter().skip(1) {
+) -> (u32, Vec<StoreError>) {
+    let shards: Vec<ShardKeys> = queue.keys().into_iter().skip(1).collect();
+    let takes = shards.iter().map(async |shard| {
         let mode = OverruleMode::Take;
         let call = Overrule { shard, shards: queue.shards, word, mode, version };
-        let (reply, _) = patiently(|| call.run(redis)).await?;
-        changed += u32::from(matches!(reply, OverruleReply::Set(_)));
+        patiently(|| call.run(redis)).await
+    });
+    let (mut changed, mut failed) = (0, Vec::new());
+    for taken in join_all(takes).await {
+        match taken {
+            Ok((reply, _)) => changed += u32::from(matches!(reply, OverruleReply::Set(_))),
+            Err(err) => failed.push(err),
+        }
     }
-    Ok(changed)
+    (changed, failed)
 }
 
 /// Carries on what shard 0 says to the shards that have not heard of it: whoever spread it may have died half-way.
-/// Gives how many words were taken.
+/// Gives how many words were taken; the first error of a shard keeps no other from hearing.
 pub async fn carry_on(redis: &Redis, queue: &Queue) -> Result<u32, StoreError> {
     if queue.shards.get() == 1 {
         return Ok(0);
     }
     let said = overrides(redis, queue).await?;
-    let mut changed = 0;
+    let (mut changed, mut failed) = (0, None);
     for shard in queue.keys().iter().skip(1) {
-        let heard = read(redis, shard).await?;
-        let words = [
-            (said.paused.version, heard.paused.version, Override::Paused(said.paused.value)),
-            (said.limit.version, heard.limit.version, Override::Limit(said.limit.value)),
-        ];
-        for (version, heard, word) in words {
-            if heard < version {
-                let mode = OverruleMode::Take;
-                let call = Overrule { shard, shards: queue.shards, word, mode, version };
-                changed += u32::from(matches!(call.run(redis).await?, OverruleReply::Set(_)));
-            }
+        match carry_to(redis, queue, shard, said).await {
+            Ok(words) => changed += words,
+            // Of a Redis that does not answer, the others need not be asked.
+            Err(err @ StoreError::Unanswered { .. }) => return Err(err),
+            Err(err) => failed = failed.or(Some(err)),
+        }
+    }
+    failed.map_or(Ok(changed), Err)
+}
+
+async fn carry_to(
+    redis: &Redis,
+    queue: &Queue,
+    shard: &ShardKeys,
+    said: Overrides,
+) -> Result<u32, StoreError> {
+    let heard = read(redis, shard).await?;
+    let words = [
+        (said.paused.version, heard.paused.version, Override::Paused(said.paused.value)),
+        (said.limit.version, heard.limit.version, Override::Limit(said.limit.value)),
+    ];
+    let mut changed = 0;
+    for (version, heard, word) in words {
+        if heard < version {
+            let mode = OverruleMode::Take;
+            let call = Overrule { shard, shards: queue.shards, word, mode, version };
+            changed += u32::from(matches!(call.run(redis).await?, OverruleReply::Set(_)));
         }
     }
     Ok(changed)

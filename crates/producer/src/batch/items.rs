@@ -72,11 +72,16 @@ impl Items {
         }
     }
 
-    fn came(&mut self, Cut { spot, text }: Cut) -> Came {
-        // Each item may take as long as a body of one.
+    /// Nothing was read for a while, and now it is again: how long we took is no time of the body's.
+    pub(super) fn go_on(&self) {
         if let Some(deadline) = &self.deadline {
             deadline.begin_anew();
         }
+    }
+
+    fn came(&mut self, Cut { spot, text }: Cut) -> Came {
+        // Each item may take as long as a body of one.
+        self.go_on();
         let share = self.share.take();
         let kept = match (self.refused.take(), text) {
             (Some(refused), _) => Err(refused),

@@ -67,8 +67,13 @@ impl Run {
     pub(super) async fn run(mut self) -> Result<(), Problem> {
         let mut progress = Progress::default();
         let stop = self.app.stop.clone();
+        let mut read = true;
         loop {
             let reads = !progress.is_over && progress.has_room();
+            if reads && !read {
+                self.items.go_on();
+            }
+            read = reads;
             let batched = Arc::clone(&self.app.batched);
             tokio::select! {
                 biased;

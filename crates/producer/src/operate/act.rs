@@ -6,7 +6,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
-use holdfast_core::model::Fence;
+use holdfast_core::model::{Fence, Identity};
 use holdfast_core::operate::{self, ActError, Acted, Audit, Overruled, Queue, Seconds, Target};
 use holdfast_core::script::Override;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -77,7 +77,7 @@ pub(super) async fn pause(
     body: Body,
 ) -> Result<Json<Overruled>, Problem> {
     let asked: Pausing = read(&app, &headers, body).await?;
-    overrule(&app, &queue.0, &who, Override::Paused(true), (asked.version, asked.dry_run)).await
+    overrule(&app, queue, who, Override::Paused(true), (asked.version, asked.dry_run)).await
 }
 
 /// `POST …/resume`: lets them go on.
@@ -89,7 +89,7 @@ pub(super) async fn resume(
     body: Body,
 ) -> Result<Json<Overruled>, Problem> {
     let asked: Pausing = read(&app, &headers, body).await?;
-    overrule(&app, &queue.0, &who, Override::Paused(false), (asked.version, asked.dry_run)).await
+    overrule(&app, queue, who, Override::Paused(false), (asked.version, asked.dry_run)).await
 }
 
 /// `PUT …/limit`: how many are in flight over all workers.
@@ -102,21 +102,24 @@ pub(super) async fn limit(
 ) -> Result<Json<Overruled>, Problem> {
     let asked: Limiting = read(&app, &headers, body).await?;
     let word = Override::Limit(asked.in_flight);
-    overrule(&app, &queue.0, &who, word, (asked.version, asked.dry_run)).await
+    overrule(&app, queue, who, word, (asked.version, asked.dry_run)).await
 }
 
 async fn overrule(
     app: &App,
-    queue: &Queue,
-    who: &Operator,
+    Named(queue): Named,
+    Operator(who): Operator,
     word: Override,
     (seen, dry_run): (Option<u64>, bool),
 ) -> Result<Json<Overruled>, Problem> {
-    let done = operate::overrule(&app.store.redis, queue, word, seen, dry_run).await;
-    if !dry_run {
-        Audit::of_word(&who.0, queue, word, &done).log();
-    }
-    done.map(Json).map_err(refused)
+    let (redis, of) = (app.store.redis.clone(), queue.clone());
+    let note = move |done: &Result<Overruled, ActError>| {
+        if !dry_run {
+            Audit::of_word(&who, &of, word, done).log();
+        }
+    };
+    let action = async move { operate::overrule(&redis, &queue, word, seen, dry_run).await };
+    app.acts.run(note, action).await.map(Json).map_err(refused)
 }
 
 /// `POST …/requests/{id}/retry-now`: pulls a back-off forward.
@@ -131,10 +134,13 @@ pub(super) async fn retry_now(
 ) -> Result<Json<Acted>, Problem> {
     let identity = id.of(&Params::parse(query.as_deref(), &["tenant"])?)?;
     let asked: Pulling = read(&app, &headers, body).await?;
-    let target = Target { queue: &queue, identity: &identity };
     let due = asked.due.map(|due| due.0);
-    let done = operate::retry_now(&app.store.redis, target, due, asked.dry_run).await;
-    told(&who, "retry-now", target, done)
+    let (redis, note) = (app.store.redis.clone(), line(who, "retry-now", &queue, &identity));
+    let action = async move {
+        let target = Target { queue: &queue, identity: &identity };
+        operate::retry_now(&redis, target, due, asked.dry_run).await
+    };
+    app.acts.run(note, action).await.map(Json).map_err(refused)
 }
 
 /// `POST …/leases/{id}/release`: ends a lease.
@@ -154,22 +160,28 @@ pub(super) async fn release(
         let rule = "fence must be 32 hex digits, as a lease shows it";
         Problem::new(Kind::InvalidOperation, rule).with("field", "fence")
     })?;
-    let target = Target { queue: &queue, identity: &identity };
-    let done = operate::release(&app.store.redis, target, fence, asked.dry_run).await;
-    told(&who, "release", target, done)
+    let (redis, note) = (app.store.redis.clone(), line(who, "release", &queue, &identity));
+    let action = async move {
+        let target = Target { queue: &queue, identity: &identity };
+        operate::release(&redis, target, fence, asked.dry_run).await
+    };
+    app.acts.run(note, action).await.map(Json).map_err(refused)
 }
 
-/// Notes an action on one request, and answers it.
-fn told(
-    who: &Operator,
+/// What notes an action on one request, unless nothing was tried.
+fn line(
+    Operator(who): Operator,
     action: &'static str,
-    target: Target<'_>,
-    done: Result<Acted, ActError>,
-) -> Result<Json<Acted>, Problem> {
-    if !done.as_ref().is_ok_and(|done| done.outcome == "dry-run") {
-        Audit::of_one(&who.0, action, target, &done).log();
+    queue: &Queue,
+    identity: &Identity,
+) -> impl FnOnce(&Result<Acted, ActError>) + Send + 'static {
+    let (queue, identity) = (queue.clone(), identity.clone());
+    move |done| {
+        if !done.as_ref().is_ok_and(|done| done.outcome == "dry-run") {
+            let target = Target { queue: &queue, identity: &identity };
+            Audit::of_one(&who, action, target, done).log();
+        }
     }
-    done.map(Json).map_err(refused)
 }
 
 #[cfg(test)]

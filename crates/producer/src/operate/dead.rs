@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use holdfast_core::operate::{
-    self, Audit, DeadFilter, DeadLetter, DeadPage, RedriveAsk, Redriven, Target,
+    self, ActError, Audit, DeadFilter, DeadLetter, DeadPage, RedriveAsk, Redriven, Target,
 };
 
 use super::ask::{Id, Named, Operator, Params, read};
@@ -57,7 +57,7 @@ pub(super) async fn show(
 pub(super) async fn redrive(
     State(app): State<Arc<App>>,
     Named(queue): Named,
-    who: Operator,
+    Operator(who): Operator,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Redriven>, Problem> {
@@ -65,7 +65,10 @@ pub(super) async fn redrive(
     if ask.dry_run {
         return operate::count(&app.store.redis, &queue, &ask).await.map(Json).map_err(unseen);
     }
-    let done = operate::redrive(&app.store.redis, &queue, &ask, CALL).await;
-    Audit::of_redrive(&who.0, &queue, &ask, &done).log();
-    done.map(Json).map_err(refused)
+    let (redis, of, asked) = (app.store.redis.clone(), queue.clone(), ask.clone());
+    let note = move |done: &Result<Redriven, ActError>| {
+        Audit::of_redrive(&who, &of, &asked, done).log();
+    };
+    let action = async move { operate::redrive(&redis, &queue, &ask, CALL).await };
+    app.acts.run(note, action).await.map(Json).map_err(refused)
 }

@@ -59,16 +59,16 @@ pub(crate) async fn cancel(
     for _ in 0..tries {
         let found = found(&app, &named, pinned).await?;
         if found.home.is_some_and(Home::is_end) {
-            return after(&app, &named, found).await;
+            return ended(&app, &named, found).await;
         }
         app.check_level(&named).await?;
         match send(&app, &named, found.ticket.handle(named.key)).await? {
             CancelReply::Gone => {}
             CancelReply::Cancelled => {
                 metrics::ended(named.queue.name.as_str(), Outcome::Cancelled.word());
-                return after(&app, &named, found).await;
+                return Ok(after(&app, &named, found, Outcome::Cancelled).await);
             }
-            CancelReply::Ended(_) => return after(&app, &named, found).await,
+            CancelReply::Ended(outcome) => return Ok(after(&app, &named, found, outcome).await),
             CancelReply::Asked => return Ok(asked(&named, found)),
         }
     }
@@ -102,23 +102,44 @@ async fn send(app: &App, named: &Named, handle: Handle) -> Result<CancelReply, P
     }
 }
 
-/// Ended, now or before: the final state.
-async fn after(app: &App, named: &Named, before: Found) -> Result<Response, Problem> {
+/// It was seen ended: the final state.
+async fn ended(app: &App, named: &Named, before: Found) -> Result<Response, Problem> {
     let generation = before.ticket.generation;
     let found = match named.shard().confirmer {
         // What was read is what is told.
-        None if before.home.is_some_and(Home::is_end) => Some((before, None)),
-        _ => app.look_to_tell(named).await?,
+        None => Some((before, None)),
+        Some(_) => app.look_to_tell(named).await?,
     };
     let found = found.filter(|(found, _)| found.ticket.generation == generation);
     let (found, safety) = found.ok_or_else(unknown_request)?;
     Ok(shown(StatusCode::OK, named, &Seen::from(found).with_safety(safety)))
 }
 
+/// Redis said that it is ended, and like this: from here on whatever fails must not say otherwise.
+async fn after(app: &App, named: &Named, before: Found, outcome: Outcome) -> Response {
+    let generation = before.ticket.generation;
+    let found = app.look_to_tell(named).await.ok().flatten();
+    let seen = match found.filter(|(found, _)| found.ticket.generation == generation) {
+        Some((found, safety)) => Seen::from(found).with_safety(safety),
+        // That it is ended is all that is known.
+        None => {
+            let safety = named.shard().confirmer.as_ref().map(|it| it.unsafe_answer());
+            Seen::ended_as(outcome, before.ticket).with_safety(safety)
+        }
+    };
+    shown(StatusCode::OK, named, &seen)
+}
+
 /// The worker is being told.
 fn asked(named: &Named, mut found: Found) -> Response {
     found.ticket.cancel_asked = true;
-    // A claim between our look and the cancel is not in what we saw.
-    found.home = Some(Home::Leased);
-    shown(StatusCode::ACCEPTED, named, &Seen::from(found))
+    let seen = match found.home {
+        Some(Home::Leased) => Seen::from(found),
+        // A claim between our look and the cancel is not in what we saw: of its lease nothing is known.
+        _ => Seen::at(Some(Home::Leased), found.ticket),
+    };
+    shown(StatusCode::ACCEPTED, named, &seen)
 }
+
+#[cfg(test)]
+mod tests;

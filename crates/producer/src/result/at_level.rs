@@ -47,6 +47,11 @@ pub(super) async fn of(
         let (found, safety) = app.look_to_tell(named).await?.ok_or_else(unknown_request)?;
         let is_safe = safety.is_none_or(|safety| safety.is_whole());
         let is_it = found.ticket.generation == generation;
+        let is_known = is_it || found.ticket.previous.is_some_and(|it| it.generation == generation);
+        // Of another one nothing is told, however safe that is; of one that was replaced, its status tells the outcome.
+        if !is_known {
+            return Err(unknown_request());
+        }
         if !is_safe || (is_it && !is_ended(&found)) {
             return Ok(not_ended(named, &Seen::from(found).with_safety(safety)));
         }

@@ -397,6 +397,23 @@ async fn a_waited_submit_answers_with_its_result_once_that_is_safe() {
 }
 
 #[tokio::test]
+async fn of_another_generation_than_the_one_that_is_meant_nothing_is_told_however_safe_it_is() {
+    let (primary, replica) = pair().await;
+    let producer = Producer::start(&primary, "", REPLICATED).await;
+    assert_eq!(producer.submit(&item("a")).await.status, 202);
+    replica.pause();
+    let own = json(&producer.call("GET", "a").await)["generation"].as_str().unwrap().to_owned();
+    for (generation, status) in [(own.as_str(), 202), ("0123456789abcdef", 404)] {
+        for path in
+            [format!("a?generation={generation}"), format!("a/result?generation={generation}")]
+        {
+            assert_eq!(producer.call("GET", &path).await.status, status, "{path}");
+        }
+    }
+    replica.resume();
+}
+
+#[tokio::test]
 async fn a_server_without_waitaof_refuses_fsynced() {
     let Some(binary) = old_server() else {
         let why = "no Redis older than 7.2 was found at /usr/bin/redis-server";

@@ -5,11 +5,11 @@ use std::time::Duration;
 use holdfast_core::model::{Failure, FailureCode};
 use holdfast_core::script::{Burial, SettleKind, SettleReply};
 use holdfast_runtime::keys::Key;
-use holdfast_testkit::RedisServer;
 use holdfast_testkit::http::Answer;
+use holdfast_testkit::{RedisServer, eventually};
 use serde_json::{Value, json};
 
-use super::support::{Hand, Producer, json as body, problem};
+use super::support::{Hand, Producer, SOON, json as body, problem};
 
 /// Calls the operators' listener; whatever is not a GET brings a body.
 async fn call(producer: &Producer, method: &str, path: &str, said: Value) -> Answer {
@@ -233,4 +233,29 @@ async fn with_keys_an_operator_needs_one_with_the_scope_and_may_use_any_name() {
     assert_eq!((other.status, problem(&other).as_str()), (403, "forbidden"));
     let shown = ask(Some(&operator)).await;
     assert_eq!((shown.status, &body(&shown)["name"]), (200, &"q".into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shard_that_does_not_hear_a_pause_keeps_no_other_from_hearing_it_and_is_told() {
+    let redis = RedisServer::start().await;
+    let producer = Producer::start(&redis, "", "shards = 4").await;
+    for shard in 1..4 {
+        let meta = format!("hf1:{{q/{shard}}}:meta");
+        eventually("the shard is declared", SOON, async || {
+            redis.command(&["HGET", &meta, "capacity"]).await.bytes().map(drop).ok_or("no policy")
+        })
+        .await;
+    }
+    redis.command(&["DEL", "hf1:{q/1}:meta"]).await;
+    redis.command(&["SET", "hf1:{q/1}:meta", "x"]).await;
+    let told = call(&producer, "POST", "queues/q/pause", json!({})).await;
+    for shard in [0, 2, 3] {
+        let meta = format!("hf1:{{q/{shard}}}:meta");
+        let paused = redis.command(&["HGET", &meta, "paused"]).await;
+        assert_eq!(paused.text(), Some("1"), "shard {shard}: {}", told.text());
+    }
+    assert_eq!((told.status, problem(&told).as_str()), (503, "outcome-unknown"));
+    let told = body(&told);
+    assert_eq!((&told["version"], &told["shards_unheard"]), (&1.into(), &1.into()), "{told}");
+    assert!(!told["detail"].as_str().unwrap().contains("nothing was changed"), "{told}");
 }

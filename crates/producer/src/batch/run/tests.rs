@@ -5,14 +5,20 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Request;
 use axum::http::header::{CONTENT_TYPE, HOST};
+use holdfast_runtime::serve;
+use holdfast_runtime::settings::HttpLimits;
 use holdfast_runtime::{Environment, Services, Settings};
 use holdfast_testkit::{RedisServer, Value, eventually};
 use serde_json::Value as Json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use crate::api::router;
 use crate::producer::{Around, Assembled, assemble};
+use crate::stage::staged;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -59,4 +65,54 @@ async fn a_batch_that_ends_with_its_process_tells_nothing_behind_its_last_line()
     assert_eq!(told, [(&Json::from(0), &Json::from(true))], "{lines:?}");
     let kept = redis.command(&["HLEN", "hf1:{q/0}:ticket"]).await;
     assert_eq!(kept, Value::Int(0), "what the last line says holds");
+}
+
+/// What we take for ourselves is none of the time that a body may take.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_clock_of_a_body_stands_while_it_is_we_who_do_not_read() {
+    let (_redis, stage) = staged().await;
+    stage.submit("first").await;
+    let app = &stage.app;
+    let listener = serve::bind("here", ([127, 0, 0, 1], 0).into()).await.unwrap();
+    let mut stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let limits = HttpLimits {
+        max_connections: 4,
+        max_headers: 64,
+        max_head: 1 << 14,
+        idle_timeout: SOON,
+        body_timeout: Duration::from_secs(1),
+    };
+    let (stop, mut serving) = (CancellationToken::new(), JoinSet::new());
+    serving.spawn(serve::http(listener, router(app.clone()), limits, SOON, stop));
+
+    let places = u32::try_from(app.batched.available_permits()).unwrap();
+    let places = app.batched.clone().acquire_many_owned(places).await.unwrap();
+    let memory = app.memory.available_permits();
+    let (one, two) =
+        ("{\"payload\":1}\n", format!("{{\"payload\":\"{}\"}}\n", "x".repeat(1 << 20)));
+    let head = format!(
+        "POST /v1/queues/q/batch HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+         Content-Type: application/x-ndjson\r\nContent-Length: {}\r\n\r\n{one}",
+        one.len() + two.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let (mut reader, mut writer) = stream.into_split();
+    serving.spawn(async move {
+        // As fast as it is taken.
+        writer.write_all(two.as_bytes()).await?;
+        std::future::pending().await
+    });
+    eventually("an item waits for its place", SOON, async || {
+        let left = app.memory.available_permits();
+        if left < memory { Ok(()) } else { Err(left) }
+    })
+    .await;
+    // Twice as long as a body may take.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    drop(places);
+    let mut answer = String::new();
+    tokio::time::timeout(SOON, reader.read_to_string(&mut answer)).await.unwrap().unwrap();
+    let lines = answer.lines().filter_map(|line| serde_json::from_str::<Json>(line).ok());
+    let told: Vec<Json> = lines.filter_map(|line| line.get("status").cloned()).collect();
+    assert_eq!(told, [202, 202], "{answer}");
 }
