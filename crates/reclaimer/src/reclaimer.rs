@@ -100,7 +100,8 @@ impl Reclaimer {
             tokio::select! {
                 // Every script is whole by itself: a pass may be left anywhere.
                 () = stop.cancelled() => return Ok(()),
-                () = self.round() => {}
+                // Boxed: so many futures one in the other are more than the compiler looks through.
+                () = Box::pin(self.round()) => {}
             }
         }
     }
