@@ -11,7 +11,8 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use holdfast_core::metrics;
 use holdfast_core::model::Key;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::task::JoinSet;
 
 use super::cut::Spot;
 use super::items::{Came, Items};
@@ -20,6 +21,7 @@ use crate::app::{App, Queue};
 use crate::item::Item;
 use crate::problem::{Kind, Problem};
 use crate::requests::{Admitted, Origin, Prepared, Received, outcome};
+use crate::store::{Again, outcome_unknown};
 
 /// The most items of one batch that are on their way at once: two full calls.
 const AT_ONCE: usize = 512;
@@ -56,6 +58,9 @@ struct Progress {
     coming: FuturesOrdered<Coming>,
     /// Bytes of these.
     bytes: usize,
+    /// The looks of items that must be there. They end by themselves, also while nobody takes what is told: whoever does not
+    /// read keeps no place that the items of others need. Dropped, they are gone.
+    looks: JoinSet<()>,
     /// Outcomes that are not handed over.
     told: Vec<u8>,
     /// The first item of each id.
@@ -163,8 +168,13 @@ impl Progress {
             (Outcome { which, told, unread: false }, bytes)
         };
         self.coming.push_back(if prepared.must_be_kept() {
-            let app = Arc::clone(app);
-            Box::pin(async move { finish(prepared.admit(&app, Some(place)).await) })
+            let (app, (tell, told)) = (Arc::clone(app), oneshot::channel());
+            while self.looks.try_join_next().is_some() {}
+            self.looks.spawn(async move {
+                // Where nobody wants it any more, the batch has ended.
+                let _ = tell.send(prepared.admit(&app, Some(place)).await);
+            });
+            Box::pin(async move { finish(told.await.unwrap_or_else(|_| Err(lost()))) })
         } else {
             // Here and now, so that items stand in the queue in the order of the batch.
             match prepared.send(Some(place)) {
@@ -198,6 +208,11 @@ impl Progress {
 
 fn empty() -> Problem {
     Problem::new(Kind::InvalidBatch, "the batch is empty; it must hold at least one item")
+}
+
+/// The task of an item is gone, and what it did with it.
+fn lost() -> Problem {
+    outcome_unknown(Again::Submit)
 }
 
 fn stopping() -> Problem {

@@ -5,10 +5,12 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Request;
 use axum::http::header::{CONTENT_TYPE, HOST};
+use holdfast_core::script;
 use holdfast_runtime::serve;
 use holdfast_runtime::settings::HttpLimits;
 use holdfast_runtime::{Environment, Services, Settings};
-use holdfast_testkit::{RedisServer, Value, eventually};
+use holdfast_testkit::proxy::{Fault, When, evalsha};
+use holdfast_testkit::{Proxy, RedisServer, Value, eventually};
 use serde_json::Value as Json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -18,7 +20,7 @@ use tower::ServiceExt;
 
 use crate::api::router;
 use crate::producer::{Around, Assembled, assemble};
-use crate::stage::staged;
+use crate::stage::{Stage, staged};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -115,4 +117,33 @@ async fn the_clock_of_a_body_stands_while_it_is_we_who_do_not_read() {
     let lines = answer.lines().filter_map(|line| serde_json::from_str::<Json>(line).ok());
     let told: Vec<Json> = lines.filter_map(|line| line.get("status").cloned()).collect();
     assert_eq!(told, [202, 202], "{answer}");
+}
+
+/// Four such callers kept all places there are, and every other batch of the process waited for them.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reads_nothing_keeps_no_place_that_the_items_of_others_need() {
+    let redis = RedisServer::start().await;
+    let proxy = Proxy::start(redis.port()).await;
+    let stage = Stage::on(&proxy.url(), "").await;
+    stage.submit("first").await;
+    let read = script::all().into_iter().find(|it| it.name == "read").unwrap();
+    // Looks take a while, as they do where Redis has other work.
+    let slow = Fault::DelayReply(Duration::from_millis(100));
+    let looks = proxy.inject(slow, When::Each, evalsha(&read.sha1));
+    let places = stage.app.batched.available_permits();
+    // Each is looked up before it may be sent, and there are more of them than are on their way at once.
+    let batch = Request::post("/v1/queues/q/batch")
+        .header(HOST, "x")
+        .header(CONTENT_TYPE, "application/x-ndjson")
+        .body(Body::from("{\"not_before\":1,\"payload\":1}\n".repeat(10_000)))
+        .unwrap();
+    let unread = router(stage.app.clone()).oneshot(batch).await.unwrap();
+    assert_eq!(unread.status(), 207);
+    assert!(looks.fired() > 0, "nothing was looked up");
+    eventually("all places are free", SOON, async || {
+        let free = stage.app.batched.available_permits();
+        if free == places { Ok(()) } else { Err(format!("{free} of {places}")) }
+    })
+    .await;
+    drop(unread);
 }
