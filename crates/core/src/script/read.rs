@@ -168,3 +168,21 @@ fn read(word: &[u8], rest: &[Value]) -> Option<Answered> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_for_later_is_asked_again_and_one_that_looks_at_nothing_is_no_answer() {
+        let keys = [1, 2, 3].map(|byte| Key::from([byte; 16]));
+        let mut looked = Looked::at(&keys);
+        let answers = || vec![Answered::Found(None), Answered::Later, Answered::Later];
+        looked.take(answers()).unwrap();
+        assert_eq!(looked.rows(), [[keys[1].bytes()], [keys[2].bytes()]]);
+        let none = looked.take(answers().split_off(1));
+        assert!(matches!(none, Err(StoreError::Reply { call: "read" })));
+        // A call that only writes asks about nothing.
+        assert!(Looked::at(&[]).take(Vec::new()).is_ok());
+    }
+}
