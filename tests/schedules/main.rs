@@ -13,6 +13,8 @@
 //! `HOLDFAST_SEED=7` plays one schedule again and tells its story, `HOLDFAST_PLAYS=100000` plays as many as are wanted. A
 //! seed fixes the schedule; the pauses that the roles draw for themselves it does not, so what one seed shows is shown by
 //! the most of its plays and not always by the first.
+// The roles' futures lie in each other deeper than the compiler goes by itself.
+#![recursion_limit = "256"]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

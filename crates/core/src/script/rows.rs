@@ -9,22 +9,26 @@
 //! So a hash with such names is read by this script, which answers in pairs. (Nested in one array it would not do: an inner
 //! array of three or four is taken for a message too, and gets a word more.) What else answers with a list begins with what
 //! is ours: HMGET with values that our scripts wrote (a version, a number, a fence), ZRANGE and ZRANGEBYSCORE with handles,
-//! HRANDFIELD with keys of 16 bytes, the scripts with a word of theirs or an array; HSCAN and ZSCAN answer with a pair.
+//! HGETALL of `lanes` with `n|`, `b|` or `r|`, HRANDFIELD with keys of 16 bytes, the scripts with a word of theirs or an array;
+//! HSCAN and ZSCAN answer with a pair.
 
 use bytes::Bytes;
 use fred::types::Value;
+use futures_util::future::BoxFuture;
 
 use super::{Script, bytes_at};
 use crate::{Redis, StoreError};
 
 pub(super) static ROWS: Script<1, 0> = Script::new("rows", include_str!("../../lua/ask/rows.lua"));
 
-/// The rows of a hash: name and value.
-pub(crate) async fn rows(redis: &Redis, key: &str) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
+/// The rows of a hash: name and value. Boxed: who reads a registry is deep in calls of its own, deeper than the compiler goes.
+pub(crate) fn rows<'a>(
+    redis: &'a Redis,
+    key: &'a str,
+) -> BoxFuture<'a, Result<Vec<(Bytes, Bytes)>, StoreError>> {
     let read =
         |name: &[u8], rest: &[Value]| Some((Bytes::copy_from_slice(name), bytes_at(rest, 0)?));
-    // Boxed: who reads a registry is deep in calls of its own, as the compiler counts them.
-    Box::pin(ROWS.run(redis, [key], [], Vec::new(), read)).await
+    Box::pin(ROWS.run(redis, [key], [], Vec::new(), read))
 }
 
 #[cfg(test)]

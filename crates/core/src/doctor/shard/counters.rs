@@ -6,7 +6,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::{CALL, Grade, Pass, Report, Sums, pass};
-use crate::{Redis, StoreError, keys::ShardKeys, plain, script::rows};
+use crate::{
+    Redis, StoreError,
+    keys::ShardKeys,
+    plain::{self, Ask},
+};
 
 /// How often it is tried to find a shard still.
 const TRIES: usize = 3;
@@ -37,11 +41,20 @@ pub(super) async fn read(redis: &Redis, keys: &ShardKeys) -> Result<Counters, St
     };
     let seq = number("seq", meta.first().and_then(Option::as_ref));
     let bytes = number("bytes", meta.get(1).and_then(Option::as_ref));
+    let ask = Ask { call: CALL, command: "HGETALL", key: &keys.lanes, words: Vec::new() };
+    let parts = match ask.value(redis).await? {
+        fred::types::Value::Array(parts) => parts,
+        fred::types::Value::Map(map) => {
+            map.inner().into_iter().flat_map(|(name, value)| [name.into(), value]).collect()
+        }
+        _ => Vec::new(),
+    };
+    let (pairs, _) = parts.as_chunks::<2>();
     let mut lanes = BTreeMap::new();
-    // Names of lanes are of tenants.
-    for (name, value) in rows(redis, &keys.lanes).await? {
+    for [name, value] in pairs {
+        let Some(name) = plain::bytes(name.clone()) else { continue };
         let name = String::from_utf8_lossy(&name).into_owned();
-        let counted = number(&name, Some(&value));
+        let counted = number(&name, plain::bytes(value.clone()).as_ref());
         // What a lane has used of its rate is no count of what is there.
         if name.starts_with(['n', 'b']) {
             lanes.insert(name, counted);

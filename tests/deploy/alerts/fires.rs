@@ -9,9 +9,9 @@ use holdfast_testkit::stand_in::{Options, Rule};
 use holdfast_testkit::{RedisServer, StandIn, eventually};
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::prometheus::Prometheus;
+use super::rules;
 use crate::fleet::{Fleet, Setup};
-use crate::prometheus::Prometheus;
-use crate::rules;
 
 /// A minute of the rules is a second here: the longest is twenty.
 const LIMIT: Duration = Duration::from_secs(90);

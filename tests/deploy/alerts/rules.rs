@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use holdfast_core::metrics::ALL;
 use holdfast_testkit::Process;
 
-use crate::prometheus::tool;
+use super::prometheus::tool;
 
 /// The rules as they ship.
-const RULES: &str = include_str!("../../deploy/alerts/holdfast.yml");
+const RULES: &str = include_str!("../../../deploy/alerts/holdfast.yml");
 
 /// What promtool tries them with.
-const TRIED: &str = include_str!("../../deploy/alerts/holdfast_test.yml");
+const TRIED: &str = include_str!("../../../deploy/alerts/holdfast_test.yml");
 
 /// The page that says what to do.
-const RUNBOOK: &str = include_str!("../../docs/operations.md");
+const RUNBOOK: &str = include_str!("../../../docs/operations.md");
 
 /// The rules with every minute a second: for a test that makes alerts fire. All their times are whole minutes.
 pub(crate) fn hurried() -> String {

@@ -7,11 +7,11 @@ use holdfast_core::metrics::{ALL, Kind};
 use holdfast_testkit::stand_in::Rule;
 use holdfast_testkit::{RedisServer, eventually};
 
+use super::dashboard;
+use super::prometheus::{Labels, Prometheus};
+use super::rules;
 use crate::collector::Collector;
-use crate::dashboard;
 use crate::fleet::{Fleet, Role, SOON, Setup};
-use crate::prometheus::{Labels, Prometheus};
-use crate::rules;
 
 /// More than the longest wait of an alert that a fleet at work could raise; a minute of the rules is a second here.
 const QUIET: Duration = Duration::from_secs(12);

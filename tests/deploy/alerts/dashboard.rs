@@ -3,10 +3,10 @@
 use holdfast_core::metrics::ALL;
 use serde_json::Value;
 
-use crate::prometheus::Prometheus;
-use crate::rules::{names, words};
+use super::prometheus::Prometheus;
+use super::rules::{names, words};
 
-const DASHBOARD: &str = include_str!("../../deploy/dashboards/holdfast.json");
+const DASHBOARD: &str = include_str!("../../../deploy/dashboards/holdfast.json");
 
 /// Each expression and its panel, with what Grafana puts in: every queue, and a range of some scrapes.
 fn expressions() -> Vec<(String, String)> {
