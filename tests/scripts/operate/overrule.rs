@@ -117,6 +117,29 @@ async fn what_was_not_spread_to_the_end_is_carried_on_to_all_shards() {
     assert_same("nothing to carry on", &before, &shard.dump().await);
 }
 
+/// With its node, or by somebody's hand: the others would take no word of it any more, and claim, or not, for good.
+#[tokio::test]
+async fn a_first_shard_that_lost_the_last_word_has_it_back_from_the_others() {
+    let (shard, queue) = eight().await;
+    let say = async |paused| {
+        overrule(&shard.redis, &queue, Override::Paused(paused), None, false).await.unwrap()
+    };
+    let first = ShardKeys::new(&queue.name, 0);
+    let forget: [&dyn AsRef<[u8]>; 4] = [&"HDEL", &first.meta, &"paused", &"paused_version"];
+
+    say(true).await;
+    shard.tell(&forget).await;
+    let resumed = say(false).await;
+    assert_eq!((resumed.outcome.as_str(), resumed.after.paused.version), ("set", 2));
+    assert_eq!(each(&shard, &queue, "paused").await, [None; 8]);
+
+    say(true).await;
+    shard.tell(&forget).await;
+    assert_eq!(carry_on(&shard.redis, &queue).await.unwrap(), 1);
+    assert_eq!(each(&shard, &queue, "paused").await, [Some(1); 8]);
+    assert_eq!(each(&shard, &queue, "paused_version").await, [Some(3); 8]);
+}
+
 #[tokio::test]
 async fn a_limit_that_would_leave_a_shard_nothing_is_refused() {
     let (shard, queue) = eight().await;

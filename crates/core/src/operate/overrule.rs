@@ -72,7 +72,8 @@ pub(crate) async fn read(redis: &Redis, shard: &ShardKeys) -> Result<Overrides, 
 
 /// Says it to the whole queue. `seen`: the version that the operator knows; none: the one that is there now.
 ///
-/// What is there already is spread again, so that a shard which missed it hears of it.
+/// What is there already is spread again, so that a shard which missed it hears of it; and where shard 0 has lost a word that
+/// others still have, they are made even first, or they would take no word of it any more.
 pub async fn overrule(
     redis: &Redis,
     queue: &Queue,
@@ -81,6 +82,10 @@ pub async fn overrule(
     dry_run: bool,
 ) -> Result<Overruled, ActError> {
     let shards = queue.keys();
+    if !dry_run {
+        // A shard that can't be read now is told of by what follows.
+        let _ = carry_on(redis, queue).await;
+    }
     let before = overrides(redis, queue).await?;
     let (held, is_said) = match word {
         Override::Paused(paused) => (before.paused.version, before.paused.value == paused),
@@ -105,14 +110,10 @@ pub async fn overrule(
         leased: 0,
     };
     for shard in &shards {
-        // It is told beside; what somebody else wrote into a set keeps nobody from pausing.
-        match (Depth { shard }).run(redis).await {
-            Ok(depth) => {
-                report.pending += depth.pending + depth.suspects;
-                report.leased += depth.leased;
-            }
-            Err(err) if err.is_foreign() => {}
-            Err(err) => return Err(err.into()),
+        // It is told beside: neither what somebody else wrote into a set nor a shard that is away keeps anybody from pausing.
+        if let Ok(depth) = (Depth { shard }).run(redis).await {
+            report.pending += depth.pending + depth.suspects;
+            report.leased += depth.leased;
         }
     }
     if dry_run {
@@ -180,18 +181,29 @@ async fn spread(
     (changed, failed)
 }
 
-/// Carries on what shard 0 says to the shards that have not heard of it: whoever spread it may have died half-way.
-/// Gives how many words were taken; the first error of a shard keeps no other from hearing.
+/// Carries on the newest word of any shard to those that have not heard of it: whoever spread it may have died half-way, and
+/// shard 0 may have lost it, with its node or by somebody's hand. Gives how many words were taken; the first error of a shard
+/// keeps no other from hearing.
 pub async fn carry_on(redis: &Redis, queue: &Queue) -> Result<u32, StoreError> {
     if queue.shards.get() == 1 {
         return Ok(0);
     }
-    let said = overrides(redis, queue).await?;
-    let (mut changed, mut failed) = (0, None);
-    for shard in queue.keys().iter().skip(1) {
-        match carry_to(redis, queue, shard, said).await {
-            Ok(words) => changed += words,
+    let (mut newest, mut heard, mut failed) = (Overrides::default(), Vec::new(), None);
+    for shard in queue.keys() {
+        match read(redis, &shard).await {
+            Ok(said) => {
+                newest = later(newest, said);
+                heard.push((shard, said));
+            }
             // Of a Redis that does not answer, the others need not be asked.
+            Err(err @ StoreError::Unanswered { .. }) => return Err(err),
+            Err(err) => failed = failed.or(Some(err)),
+        }
+    }
+    let mut changed = 0;
+    for (shard, said) in heard {
+        match carry_to(redis, queue, (&shard, said), newest).await {
+            Ok(words) => changed += words,
             Err(err @ StoreError::Unanswered { .. }) => return Err(err),
             Err(err) => failed = failed.or(Some(err)),
         }
@@ -199,13 +211,20 @@ pub async fn carry_on(redis: &Redis, queue: &Queue) -> Result<u32, StoreError> {
     failed.map_or(Ok(changed), Err)
 }
 
+/// Of each word the later one; of two under one version that of the shard which comes first.
+fn later(one: Overrides, other: Overrides) -> Overrides {
+    Overrides {
+        paused: if other.paused.version > one.paused.version { other.paused } else { one.paused },
+        limit: if other.limit.version > one.limit.version { other.limit } else { one.limit },
+    }
+}
+
 async fn carry_to(
     redis: &Redis,
     queue: &Queue,
-    shard: &ShardKeys,
+    (shard, heard): (&ShardKeys, Overrides),
     said: Overrides,
 ) -> Result<u32, StoreError> {
-    let heard = read(redis, shard).await?;
     let words = [
         (said.paused.version, heard.paused.version, Override::Paused(said.paused.value)),
         (said.limit.version, heard.limit.version, Override::Limit(said.limit.value)),
