@@ -37,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use bell::Bell;
 pub(crate) use bell::Waited;
+pub(crate) use durable::Stretch;
 pub use durable::{Durable, Level, Missing, Reached};
 pub use options::{OpenError, Options};
 pub use server::{Fault, ServerKind, ServerReport};
