@@ -43,21 +43,21 @@ pub(super) type Build = fn(&Options, Duration, usize) -> Result<Client, OpenErro
 
 /// A client and the task that keeps its connections, which ends with this value: the client alone would keep it. What is
 /// under way then ends without an answer, and is not sent again.
-pub(super) struct Line {
-    pub(super) client: Client,
+pub(super) struct Line<C = Client> {
+    pub(super) client: C,
     task: AbortHandle,
 }
 
-impl Drop for Line {
+impl<C> Drop for Line<C> {
     fn drop(&mut self) {
         // Not told to quit: it would wait for what it is writing.
         self.task.abort();
     }
 }
 
-impl Line {
+impl<C: ClientLike> Line<C> {
     /// Starts to connect.
-    pub(super) fn connect(client: Client) -> Self {
+    pub(super) fn connect(client: C) -> Self {
         let task = client.connect().abort_handle();
         Self { client, task }
     }
