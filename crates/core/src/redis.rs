@@ -37,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use bell::Bell;
 pub(crate) use bell::Waited;
+pub(crate) use durable::Stretch;
 pub use durable::{Durable, Level, Missing, Reached};
 pub use options::{OpenError, Options};
 pub use server::{Fault, ServerKind, ServerReport};
@@ -384,5 +385,16 @@ mod tests {
             let redis = Redis::open(Options::new(group.url())).unwrap();
             eventually("it answers", LED, async || ping(&redis).await).await;
         }
+    }
+
+    /// A client that knows a sentinel asks it for the way before it connects: longer than such a call may take.
+    #[tokio::test]
+    async fn a_short_limit_of_a_call_keeps_nobody_from_finding_the_way() {
+        let group = Sentinel::start(1).await;
+        let command_timeout = Duration::from_millis(20);
+        let redis = Redis::open(Options { command_timeout, ..Options::new(group.url()) }).unwrap();
+        // Where calls keep coming, each that ends is a look.
+        let answered = async { while ping(&redis).await.is_err() {} };
+        timeout(LED, answered).await.expect("it answers");
     }
 }

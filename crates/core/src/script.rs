@@ -70,7 +70,7 @@ use crate::{
     keys::ShardKeys,
     metrics,
     model::{Handle, Home, Outcome},
-    redis::{Bell, CallError, Durable, Reached, Waited, slot_of},
+    redis::{Bell, CallError, Stretch, Waited, slot_of},
 };
 
 /// The most items one call may carry: with these a script stays near 2 ms of Redis time.
@@ -207,32 +207,29 @@ impl<const K: usize, const H: usize, const W: usize> Script<K, H, W> {
         replies.ok_or(StoreError::Reply { call: self.name })
     }
 
-    /// Runs a script that writes, and waits until what it answered is as safe as `durable` says.
-    ///
-    /// The time of the wait is none of the script's, so it is not measured as such.
-    pub(crate) async fn run_then_wait<R>(
+    /// Runs a script that writes, on a connection that then waits for what it wrote.
+    pub(crate) async fn run_before_wait<R>(
         &self,
-        durable: &Durable,
+        stretch: &mut Stretch<'_>,
         keys: [&str; K],
         head: [Bytes; H],
         rows: Vec<[Bytes; W]>,
         read: impl Fn(&[u8], &[Value]) -> Option<R>,
-    ) -> Result<(Vec<R>, Reached), StoreError> {
-        let (asked, slot) = (rows.len(), slot_of(keys[0]));
+    ) -> Result<Vec<R>, StoreError> {
+        let asked = rows.len();
         let mut words = self.words(keys, head, rows);
-        let mut answer = durable.run_then_wait(RUN, slot, words.clone()).await;
+        let mut answer = stretch.run(RUN, words.clone()).await;
         if is_unknown(&answer) {
             if let Some(sha1) = words.first_mut() {
                 *sha1 = self.whole().0.as_str().into();
             }
-            answer = durable.run_then_wait(RUN_TEXT, slot, words).await;
+            answer = stretch.run(RUN_TEXT, words).await;
         }
-        let (answer, reached) = answer.map_err(|err| err.named(self.name))?;
-        let replies = self.replies(answer, read)?;
+        let replies = self.replies(answer.map_err(|err| err.named(self.name))?, read)?;
         if asked > 0 && replies.len() != asked {
             return Err(StoreError::Reply { call: self.name });
         }
-        Ok((replies, reached))
+        Ok(replies)
     }
 
     /// Runs the script once the bell of `shard` has rung or `limit` is over. An error of the wait stands first; the script

@@ -152,6 +152,8 @@ const APART_MS: u64 = 1_000;
 #[derive(Debug)]
 pub(crate) struct Clock {
     started: Instant,
+    /// How long this host had slept by then: a time that [`Instant`] does not count.
+    slept_ms: u64,
     /// What time it was then; this host's clock says so until Redis does.
     started_ms: AtomicU64,
     /// The same by this host's clock, as it went when Redis told the time last.
@@ -167,12 +169,19 @@ impl Clock {
     pub(crate) fn new(ask: Arc<Notify>) -> Self {
         let (started, now) = (Instant::now(), host_ms());
         let known = AtomicBool::new(false);
-        Self { started, started_ms: AtomicU64::new(now), host_ms: AtomicU64::new(now), known, ask }
+        let (started_ms, host_ms) = (AtomicU64::new(now), AtomicU64::new(now));
+        Self { started, slept_ms: slept_ms(), started_ms, host_ms, known, ask }
+    }
+
+    /// The time since it was started, in ms.
+    fn since(&self) -> u64 {
+        let awake = ms(self.started.elapsed());
+        awake.saturating_add(slept_ms().saturating_sub(self.slept_ms))
     }
 
     /// Unix time in ms, by the clock that decides about deadlines.
     pub(crate) fn now_ms(&self) -> u64 {
-        let since = ms(self.started.elapsed());
+        let since = self.since();
         if self.is_apart(since) {
             self.ask.notify_one();
         }
@@ -183,7 +192,7 @@ impl Clock {
     ///
     /// A slow answer says too little about when it was given, but more than this host's own clock.
     pub(crate) fn note(&self, redis_ms: u64, elapsed: Duration) {
-        let since = ms(self.started.elapsed());
+        let since = self.since();
         if elapsed > QUICK && self.known.load(Ordering::Relaxed) && !self.is_apart(since) {
             return;
         }
@@ -193,7 +202,7 @@ impl Clock {
         self.known.store(true, Ordering::Relaxed);
     }
 
-    /// Whether this host's clock was set since, or time went on that is not counted: this host slept.
+    /// Whether this host's clock was set since, or time went on that is not counted: this host slept, and does not say so.
     fn is_apart(&self, since: u64) -> bool {
         let began = host_ms().saturating_sub(since);
         self.host_ms.load(Ordering::Relaxed).abs_diff(began) > APART_MS
@@ -212,8 +221,31 @@ fn host_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = ms(since);
     #[cfg(test)]
-    let now = now.saturating_add_signed(tests::STEP.get());
+    let now = now.saturating_add_signed(tests::STEP.get()).saturating_add(tests::SLEPT.get());
     now
+}
+
+/// How long this host has slept since it was started, in ms, as far as it says so.
+fn slept_ms() -> u64 {
+    let slept = slept().unwrap_or_default();
+    #[cfg(test)]
+    let slept = slept.saturating_add(tests::SLEPT.get());
+    slept
+}
+
+/// One clock stands still meanwhile, the other goes on. Read in this order they say too much rather than too little, by the
+/// time that passes in between.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn slept() -> Option<u64> {
+    use nix::time::{ClockId, clock_gettime};
+    let read = |clock| clock_gettime(clock).ok().map(Duration::from);
+    let (awake, all) = (read(ClockId::CLOCK_MONOTONIC)?, read(ClockId::CLOCK_BOOTTIME)?);
+    Some(ms(all.saturating_sub(awake)))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn slept() -> Option<u64> {
+    None
 }
 
 #[cfg(test)]
@@ -227,6 +259,8 @@ mod tests {
     thread_local! {
         /// How far somebody has set the clock of the host since, in ms.
         pub(super) static STEP: Cell<i64> = const { Cell::new(0) };
+        /// How long the host has slept since, in ms.
+        pub(super) static SLEPT: Cell<u64> = const { Cell::new(0) };
     }
 
     impl Default for Clock {
@@ -252,6 +286,20 @@ mod tests {
         clock.note(redis + 5_000, Duration::ZERO);
         STEP.set(0);
         assert!(clock.now_ms().abs_diff(redis + 5_000) < 60_000);
+    }
+
+    #[test]
+    fn a_host_that_slept_moves_no_deadline() {
+        let clock = Clock::default();
+        let redis = host_ms();
+        clock.note(redis, Duration::ZERO);
+        SLEPT.set(3_600_000);
+        let now = clock.now_ms();
+        assert!(now.abs_diff(redis + 3_600_000) < 60_000, "{redis} {now}");
+        assert!(clock.ask.notified().now_or_never().is_none(), "it is well by itself");
+        // Also where its clock was set meanwhile.
+        STEP.set(-7_200_000);
+        assert!(clock.now_ms().abs_diff(redis + 3_600_000) < 60_000);
     }
 
     #[test]

@@ -96,7 +96,9 @@ pub async fn overrule(
     {
         return Err(ActError::TooSmall { least: queue.shards.get().into() });
     }
-    if seen.is_some_and(|seen| seen != held) {
+    // Who says again what it said before names the version that it knew then.
+    let is_again = |seen: u64| is_said && seen.checked_add(1) == Some(held);
+    if seen.is_some_and(|seen| seen != held && !is_again(seen)) {
         return Err(ActError::Overtaken { version: held });
     }
     let mut report = Overruled {

@@ -2,8 +2,8 @@
 //!
 //! WAIT and WAITAOF speak of the last write of the connection that they come on, and of nothing else: a connection that
 //! wrote nothing is told at once that all is well. So the script that reads also writes, and the wait follows it on the
-//! same connection. fred may reconnect between any two commands; a name that is given before the script and read after
-//! the wait proves that it did not, and that no other server answered. The wait blocks its connection, so nothing else
+//! same connection, and follows the last one where a read takes several. fred may reconnect between any two commands; a
+//! name that is given before the first and read after the wait proves that it did not, and that no other server answered. The wait blocks its connection, so nothing else
 //! travels there.
 
 use std::{
@@ -12,6 +12,7 @@ use std::{
 };
 
 use fred::{
+    clients::Client,
     error::{Error, ErrorKind},
     types::{ClusterHash, CustomCommand, Value},
 };
@@ -205,43 +206,11 @@ impl Durable {
         self.level
     }
 
-    /// Runs a script that writes, waits for its write, and proves that one connection did both.
-    ///
-    /// An error of the wait alone is an answer, too: the level was not reached.
-    pub(crate) async fn run_then_wait(
-        &self,
-        script: &'static str,
-        slot: u16,
-        words: Vec<Value>,
-    ) -> Result<(Value, Reached), CallError> {
+    /// Begins calls that one wait follows, for a shard whose keys have this slot.
+    pub(crate) fn stretch(&self, slot: u16) -> Stretch<'_> {
         let name = format!("holdfast-{}", Session::random());
         // All on one: another would be another connection.
-        let (client, sent) = (self.kept.client(), Instant::now());
-        let call = |command, words| {
-            // Not told as blocking: the client would unblock it for whoever comes next.
-            let command = CustomCommand::new_static(command, ClusterHash::Custom(slot), false);
-            // Four of them side by side: each is large.
-            Box::pin(client.custom_raw_value(command, words))
-        };
-        let (wait, wait_words) = self.level.wait(self.wait);
-        // In this order: each is handed to the client when it is first polled.
-        let (named, ran, waited, asked) = tokio::join!(
-            biased;
-            call("CLIENT", vec!["SETNAME".into(), name.as_str().into()]),
-            call(script, words),
-            call(wait, wait_words),
-            call("CLIENT", vec!["GETNAME".into()]),
-        );
-        self.kept.look(Some(slot), sent, &ran);
-        self.primary.look(&client, &ran);
-        // First what the script's caller must know: it may have to send the script's text.
-        let answer = ran.map_err(CallError::Redis)?;
-        named.map_err(CallError::Redis)?;
-        let asked = asked.map_err(CallError::Redis)?;
-        if asked.as_bytes() != Some(name.as_bytes()) {
-            return Err(CallError::Redis(another_connection()));
-        }
-        Ok((answer, self.told(waited)?))
+        Stretch { durable: self, client: self.kept.client(), slot, name, is_named: false }
     }
 
     fn told(&self, waited: Result<Value, Error>) -> Result<Reached, CallError> {
@@ -257,6 +226,69 @@ impl Durable {
             // The level was there before the write, and is gone.
             Err(_) => Ok(Reached { whole: false, replicas: 0 }),
         }
+    }
+}
+
+/// Calls that one wait follows: it covers all that its connection wrote.
+pub(crate) struct Stretch<'a> {
+    durable: &'a Durable,
+    client: Client,
+    slot: u16,
+    /// Given once, before the first call: a connection that comes later does not have it.
+    name: String,
+    is_named: bool,
+}
+
+impl Stretch<'_> {
+    /// Runs a script that writes.
+    pub(crate) async fn run(
+        &mut self,
+        script: &'static str,
+        words: Vec<Value>,
+    ) -> Result<Value, CallError> {
+        let (sent, is_named) = (Instant::now(), std::mem::replace(&mut self.is_named, true));
+        let name = async {
+            if is_named {
+                return Ok(());
+            }
+            self.call("CLIENT", vec!["SETNAME".into(), self.name.as_str().into()]).await.map(drop)
+        };
+        // In this order: each is handed to the client when it is first polled.
+        let (named, ran) = tokio::join!(biased; name, self.call(script, words));
+        self.durable.kept.look(Some(self.slot), sent, &ran);
+        self.durable.primary.look(&self.client, &ran);
+        // First what the script's caller must know: it may have to send the script's text.
+        let answer = ran.map_err(CallError::Redis)?;
+        named.map_err(CallError::Redis)?;
+        Ok(answer)
+    }
+
+    /// Waits for all that was written, and proves that one connection did all of it.
+    ///
+    /// An error of the wait alone is an answer, too: the level was not reached.
+    pub(crate) async fn wait(self) -> Result<Reached, CallError> {
+        let (wait, words) = self.durable.level.wait(self.durable.wait);
+        let (waited, asked) = tokio::join!(
+            biased;
+            self.call(wait, words),
+            self.call("CLIENT", vec!["GETNAME".into()]),
+        );
+        let asked = asked.map_err(CallError::Redis)?;
+        if asked.as_bytes() != Some(self.name.as_bytes()) {
+            return Err(CallError::Redis(another_connection()));
+        }
+        self.durable.told(waited)
+    }
+
+    /// One call, boxed: two of them are awaited side by side, and each is large.
+    fn call(
+        &self,
+        command: &'static str,
+        words: Vec<Value>,
+    ) -> impl Future<Output = Result<Value, Error>> {
+        // Not told as blocking: the client would unblock it for whoever comes next.
+        let command = CustomCommand::new_static(command, ClusterHash::Custom(self.slot), false);
+        Box::pin(self.client.custom_raw_value(command, words))
     }
 }
 

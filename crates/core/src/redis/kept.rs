@@ -32,26 +32,32 @@ use super::{OpenError, Options, options::CONNECT, status::Lost};
 /// How much news is kept for whoever is slow to take it.
 const NEWS: usize = 32;
 
+/// How long a client whose calls end after `limit` may look for its server by way of the sentinels. However short a call may
+/// be: to find the way takes several, and a pause before the first.
+pub(super) fn patience(limit: Duration) -> Duration {
+    (2 * limit).clamp(Duration::from_secs(4), 2 * CONNECT)
+}
+
 /// How a client is built whose calls end after a limit, and which of the sentinels, if there are any, it asks first.
 pub(super) type Build = fn(&Options, Duration, usize) -> Result<Client, OpenError>;
 
 /// A client and the task that keeps its connections, which ends with this value: the client alone would keep it. What is
 /// under way then ends without an answer, and is not sent again.
-pub(super) struct Line {
-    pub(super) client: Client,
+pub(super) struct Line<C = Client> {
+    pub(super) client: C,
     task: AbortHandle,
 }
 
-impl Drop for Line {
+impl<C> Drop for Line<C> {
     fn drop(&mut self) {
         // Not told to quit: it would wait for what it is writing.
         self.task.abort();
     }
 }
 
-impl Line {
+impl<C: ClientLike> Line<C> {
     /// Starts to connect.
-    pub(super) fn connect(client: Client) -> Self {
+    pub(super) fn connect(client: C) -> Self {
         let task = client.connect().abort_handle();
         Self { client, task }
     }
@@ -167,8 +173,8 @@ impl Kept {
     /// connected it knows none of those that it was told of, but only whom the last one named, itself left out. A new one
     /// knows all, and begins with another.
     fn is_lost(&self, client: &Client) -> bool {
-        let patience = 2 * self.limit.min(CONNECT);
-        client.uses_sentinels() && !client.is_connected() && self.news.is_away_for(patience)
+        let is_away = client.uses_sentinels() && !client.is_connected();
+        is_away && self.news.is_away_for(patience(self.limit))
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {

@@ -174,8 +174,11 @@ impl Options {
         builder.build().map_err(|_| OpenError::Client)
     }
 
-    pub(super) fn subscriber(&self) -> Result<fred::clients::SubscriberClient, OpenError> {
-        let mut builder = self.builder(0)?;
+    pub(super) fn subscriber(
+        &self,
+        turn: usize,
+    ) -> Result<fred::clients::SubscriberClient, OpenError> {
+        let mut builder = self.builder(turn)?;
         limited(&mut builder, self.command_timeout);
         builder.build_subscriber_client().map_err(|_| OpenError::Client)
     }

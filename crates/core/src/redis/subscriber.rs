@@ -3,23 +3,26 @@
 //! Who only listens does not notice that nobody speaks any more: not that the server hangs or is cut off while another has
 //! taken its place, and on Cluster not that a slot has moved. So a listener says now and then what it listens to.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use fred::{
     clients::SubscriberClient,
     error::ErrorKind,
     interfaces::{ClientLike, EventInterface, PubsubInterface},
-    types::Value,
+    types::{Value, config::Server},
 };
 use tokio::{
-    sync::broadcast::error::RecvError,
+    sync::broadcast::{self, error::RecvError},
     task::JoinSet,
     time::{Instant, sleep, sleep_until, timeout},
 };
 use tracing::warn;
 
-use super::{OpenError, Redis};
+use super::{
+    OpenError, Options, Redis,
+    kept::{Line, patience},
+};
 use crate::{StoreError, error::Refusal};
 
 /// How long to wait before subscriptions that failed are tried again; for want of a right it is [`REFRESH`].
@@ -27,6 +30,9 @@ const AGAIN: Duration = Duration::from_millis(250);
 
 /// How often a subscription is said again.
 const REFRESH: Duration = Duration::from_secs(10);
+
+/// How often a listener behind Sentinel looks whether it has a connection.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What was heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,10 +50,13 @@ pub enum Message {
 
 /// A subscription to sharded channels that is renewed whenever the connection is.
 pub struct Subscriber {
-    client: SubscriberClient,
+    options: Arc<Options>,
+    /// Which of the sentinels, if there are any, is asked first.
+    turn: usize,
+    ear: Ear,
     channels: Vec<String>,
-    messages: tokio::sync::broadcast::Receiver<fred::types::Message>,
-    connections: tokio::sync::broadcast::Receiver<fred::types::config::Server>,
+    /// Since when there is no connection, as far as somebody looked.
+    away: Option<Instant>,
     /// The channels that are to be asked for now.
     wanted: VecDeque<String>,
     /// Those that could not be subscribed to: none of them holds up another.
@@ -56,29 +65,44 @@ pub struct Subscriber {
     again: Instant,
     /// Whether one was subscribed to that nobody was told of yet.
     news: bool,
-    _refreshing: JoinSet<()>,
     /// It was said that our user has no right to.
     denied: bool,
+}
+
+/// A client that listens, and what it tells.
+struct Ear {
+    line: Line<SubscriberClient>,
+    messages: broadcast::Receiver<fred::types::Message>,
+    connections: broadcast::Receiver<Server>,
+    _refreshing: JoinSet<()>,
+}
+
+impl Ear {
+    /// Starts to connect.
+    fn open(options: &Options, turn: usize, channels: &[String]) -> Result<Self, OpenError> {
+        let client = options.subscriber(turn)?;
+        let (messages, connections) = (client.message_rx(), client.reconnect_rx());
+        let mut refreshing = JoinSet::new();
+        refreshing.spawn(refresh(client.clone(), channels.to_vec()));
+        Ok(Self { line: Line::connect(client), messages, connections, _refreshing: refreshing })
+    }
 }
 
 impl Subscriber {
     /// A listener beside `redis`, on a connection of its own.
     pub fn open(redis: &Redis, channels: Vec<String>) -> Result<Self, OpenError> {
-        let client = redis.options.subscriber()?;
-        let (messages, connections) = (client.message_rx(), client.reconnect_rx());
-        drop(client.connect());
-        let mut refreshing = JoinSet::new();
-        refreshing.spawn(refresh(client.clone(), channels.clone()));
+        let (options, turn) = (Arc::clone(&redis.options), redis.kept.turn());
+        let ear = Ear::open(&options, turn, &channels)?;
         Ok(Self {
-            client,
+            options,
+            turn,
+            ear,
             wanted: channels.iter().cloned().collect(),
             channels,
-            messages,
-            connections,
+            away: None,
             failed: Vec::new(),
             again: Instant::now(),
             news: false,
-            _refreshing: refreshing,
             denied: false,
         })
     }
@@ -86,12 +110,13 @@ impl Subscriber {
     /// The next message. May be dropped and called again.
     pub async fn next(&mut self) -> Message {
         loop {
+            self.look();
             self.subscribe().await;
             if std::mem::take(&mut self.news) {
                 return Message::Subscribed;
             }
             tokio::select! {
-                message = self.messages.recv() => match message {
+                message = self.ear.messages.recv() => match message {
                     Ok(message) => {
                         let bytes = match message.value {
                             Value::Bytes(bytes) => bytes,
@@ -104,21 +129,47 @@ impl Subscriber {
                     Err(RecvError::Lagged(_)) => return Message::Subscribed,
                     Err(RecvError::Closed) => std::future::pending::<()>().await,
                 },
-                _ = self.connections.recv() => {
+                _ = self.ear.connections.recv() => {
                     self.failed.clear();
                     self.wanted = self.channels.iter().cloned().collect();
                 }
                 () = sleep_until(self.again), if !self.failed.is_empty() => {
                     self.wanted.extend(self.failed.drain(..));
                 }
+                () = sleep(LOOK), if self.ear.line.client.uses_sentinels() => {}
             }
+        }
+    }
+
+    /// Takes another client if no sentinel has led this one to a server for a while: it goes on with whom it asked before,
+    /// also with one that died or hangs. A new one begins with the next.
+    fn look(&mut self) {
+        let client = &self.ear.line.client;
+        if client.is_connected() || !client.uses_sentinels() {
+            self.away = None;
+            return;
+        }
+        let away = *self.away.get_or_insert_with(Instant::now);
+        if away.elapsed() < patience(self.options.command_timeout) {
+            return;
+        }
+        (self.away, self.turn) = (None, self.turn.wrapping_add(1));
+        match Ear::open(&self.options, self.turn, &self.channels) {
+            Ok(ear) => {
+                warn!("no sentinel led a listener to redis: its connection is made anew");
+                self.ear = ear;
+                // All are asked for once it is there.
+                self.wanted.clear();
+                self.failed.clear();
+            }
+            Err(err) => warn!(error = %err, "no new connection to listen on can be made"),
         }
     }
 
     /// Channels may lie on several nodes, and a user may have a right to some of them only: one call each.
     async fn subscribe(&mut self) {
         while let Some(channel) = self.wanted.front() {
-            let said = self.client.ssubscribe(channel.as_str()).await;
+            let said = self.ear.line.client.ssubscribe(channel.as_str()).await;
             let Some(channel) = self.wanted.pop_front() else { return };
             let Err(error) = said else {
                 self.news = true;
@@ -134,6 +185,8 @@ impl Subscriber {
             }
             // A right comes seldom, and not within a moment.
             self.again = Instant::now() + if denied { REFRESH } else { AGAIN };
+            // Without a connection each takes its time.
+            self.look();
         }
     }
 }
@@ -156,10 +209,10 @@ async fn refresh(client: SubscriberClient, channels: Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_testkit::{RedisServer, eventually};
+    use holdfast_testkit::{RedisServer, Sentinel, eventually};
+    use tokio::time::interval;
 
     use super::*;
-    use crate::redis::Options;
 
     /// Within this a listener hears.
     const SOON: Duration = Duration::from_secs(5);
@@ -203,5 +256,54 @@ mod tests {
         });
         let hello = Bytes::from_static(b"hello");
         assert_eq!(heard.await.ok(), Some((channel.to_owned(), hello)));
+    }
+
+    /// How long it may take until a sentinel has led a listener to its server.
+    const LED: Duration = Duration::from_secs(20);
+
+    /// What is said on the channel is heard, also if it takes another connection.
+    async fn hears(server: &RedisServer, subscriber: &mut Subscriber, word: &'static str) {
+        let mut turns = interval(Duration::from_millis(200));
+        let heard = async {
+            loop {
+                tokio::select! {
+                    _ = turns.tick() => {
+                        server.command(&["SPUBLISH", "hf1:ours", word]).await;
+                    }
+                    message = subscriber.next() => match message {
+                        Message::Heard { bytes, .. } if bytes == word => return,
+                        _ => {}
+                    },
+                }
+            }
+        };
+        timeout(LED, heard).await.unwrap_or_else(|_| panic!("{word} is not heard"));
+    }
+
+    fn listener(group: &Sentinel) -> Subscriber {
+        let redis = Redis::open(Options::new(group.url())).unwrap();
+        Subscriber::open(&redis, vec!["hf1:ours".to_owned()]).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_listener_is_led_by_the_sentinel_that_is_left() {
+        for dead in 0..2 {
+            let mut group = Sentinel::start(2).await;
+            let mut subscriber = listener(&group);
+            hears(group.server(0), &mut subscriber, "before").await;
+            group.kill_sentinel(dead);
+            let told = group.server(0).command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+            assert!(told.int().is_some_and(|killed| killed > 0), "{told:?}");
+            hears(group.server(0), &mut subscriber, "after").await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_listener_leaves_a_sentinel_that_hangs_for_the_next_one() {
+        for frozen in 0..3 {
+            let mut group = Sentinel::start(3).await;
+            group.freeze_sentinel(frozen, true);
+            hears(group.server(0), &mut listener(&group), "hello").await;
+        }
     }
 }

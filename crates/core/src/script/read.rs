@@ -8,7 +8,7 @@ use crate::{
     Redis, StoreError,
     keys::ShardKeys,
     model::{Home, Key, Ticket},
-    redis::{Durable, Reached},
+    redis::{Durable, Reached, slot_of},
 };
 
 pub(super) static READ: Script<9, 3, 1> = Script::new("read", include_str!("../../lua/read.lua"));
@@ -68,26 +68,22 @@ impl Read<'_> {
         }
     }
 
-    /// The same with a write of its own, in any case, and a wait for it: what was found is then as safe as told.
+    /// The same with a write of its own, in any case, and a wait for it: what was found is then as safe as told. However
+    /// often it runs, one wait stands behind all of it.
     pub async fn run_at(
         &self,
         durable: &Durable,
     ) -> Result<(Vec<Option<Found>>, Reached), StoreError> {
-        let (mut looked, mut least) = (Looked::at(self.keys), None::<Reached>);
+        let mut stretch = durable.stretch(slot_of(&self.shard.meta));
+        let mut looked = Looked::at(self.keys);
         loop {
             let (head, rows) = (self.head(true), looked.rows());
-            let (replies, reached) =
-                READ.run_then_wait(durable, self.homes(), head, rows, read).await?;
-            looked.take(replies)?;
-            // Each call waited for what it told itself.
-            let reached = least.map_or(reached, |before| Reached {
-                whole: before.whole && reached.whole,
-                replicas: before.replicas.min(reached.replicas),
-            });
+            let ran = READ.run_before_wait(&mut stretch, self.homes(), head, rows, read);
+            looked.take(ran.await?)?;
             if looked.left.is_empty() {
+                let reached = stretch.wait().await.map_err(|err| err.named("read"))?;
                 return Ok((looked.found, reached));
             }
-            least = Some(reached);
         }
     }
 
@@ -171,7 +167,13 @@ fn read(word: &[u8], rest: &[Value]) -> Option<Answered> {
 
 #[cfg(test)]
 mod tests {
+    use holdfast_testkit::RedisServer;
+
     use super::*;
+    use crate::{
+        model::{Digest, Draft, Generation, Identity},
+        redis::{Level, Options},
+    };
 
     #[test]
     fn what_is_left_for_later_is_asked_again_and_one_that_looks_at_nothing_is_no_answer() {
@@ -184,5 +186,40 @@ mod tests {
         assert!(matches!(none, Err(StoreError::Reply { call: "read" })));
         // A call that only writes asks about nothing.
         assert!(Looked::at(&[]).take(Vec::new()).is_ok());
+    }
+
+    /// A wait covers all that its connection wrote before it, and on the disk it may take a second.
+    #[tokio::test]
+    async fn however_many_calls_a_read_takes_they_are_waited_for_once() {
+        let server = RedisServer::recent(|_| {}).await;
+        let shard = ShardKeys::new(&"q".try_into().unwrap(), 0);
+        let identity = Identity { tenant: "t".try_into().unwrap(), id: "a".try_into().unwrap() };
+        let draft = Draft {
+            generation: Generation::from([1; 8]),
+            digest: Digest([0; 32]),
+            deadline: 1,
+            not_before: 0,
+            body_size: 1,
+        };
+        let packed = draft.pack(&identity, "t");
+        let ticket = Ticket::unpack(packed.clone()).unwrap();
+        let keys: [Key; 9] = std::array::from_fn(|at| Key::from([at as u8; 16]));
+        let record = vec![b'x'; 1_200_000];
+        for key in keys {
+            let (of, key, handle) = (&shard, key.bytes(), ticket.handle(key));
+            server.command(&[b"HSET", of.ticket.as_bytes(), &key, &packed]).await;
+            server.command(&[b"HSET", of.result.as_bytes(), &key, &record]).await;
+            server.command(&[b"ZADD", of.finished.as_bytes(), b"9", handle.as_bytes()]).await;
+        }
+        let redis = Redis::open(Options::new(server.url())).unwrap();
+        let durable = Durable::open(&redis, Level::Fsynced).unwrap();
+        let read = Read { shard: &shard, keys: &keys, whole: 0, tick: true };
+        let (found, reached) = read.run_at(&durable).await.unwrap();
+        assert_eq!(found.iter().flatten().filter(|found| !found.record.is_empty()).count(), 9);
+        assert!(reached.whole, "{reached:?}");
+        let counts = server.command_counts().await;
+        let count = |name: &str| counts.get(name).copied().unwrap_or_default();
+        assert!(count("evalsha") + count("eval") >= 9, "{counts:?}");
+        assert_eq!(count("waitaof"), 1, "{counts:?}");
     }
 }

@@ -248,7 +248,7 @@ async fn a_shard_that_does_not_hear_a_pause_keeps_no_other_from_hearing_it_and_i
     }
     redis.command(&["DEL", "hf1:{q/1}:meta"]).await;
     redis.command(&["SET", "hf1:{q/1}:meta", "x"]).await;
-    let told = call(&producer, "POST", "queues/q/pause", json!({})).await;
+    let told = call(&producer, "POST", "queues/q/pause", json!({ "version": 0 })).await;
     for shard in [0, 2, 3] {
         let meta = format!("hf1:{{q/{shard}}}:meta");
         let paused = redis.command(&["HGET", &meta, "paused"]).await;
@@ -258,4 +258,10 @@ async fn a_shard_that_does_not_hear_a_pause_keeps_no_other_from_hearing_it_and_i
     let told = body(&told);
     assert_eq!((&told["version"], &told["shards_unheard"]), (&1.into(), &1.into()), "{told}");
     assert!(!told["detail"].as_str().unwrap().contains("nothing was changed"), "{told}");
+    // Who says it again says it as before.
+    redis.command(&["DEL", "hf1:{q/1}:meta"]).await;
+    let again = ok(&producer, "POST", "queues/q/pause", json!({ "version": 0 })).await;
+    assert_eq!((&again["outcome"], &again["shards_changed"]), (&"already".into(), &1.into()));
+    let other = call(&producer, "POST", "queues/q/resume", json!({ "version": 0 })).await;
+    assert_eq!((other.status, problem(&other).as_str()), (409, "overtaken"));
 }
