@@ -18,8 +18,8 @@ use std::{
 use fred::{
     clients::Client,
     error::{Error, ErrorKind},
-    interfaces::{ClientLike, EventInterface},
-    types::config::Server,
+    interfaces::{ClientLike, ClusterInterface, EventInterface},
+    types::{cluster::ClusterRouting, config::Server},
 };
 use tokio::{
     sync::broadcast::{self, error::RecvError},
@@ -127,7 +127,7 @@ impl Kept {
 
     /// Looks at how a call ended that was begun at `sent`, and gives the client up if nobody answers there any more.
     pub(super) fn look<T>(&self, slot: Option<u16>, sent: Instant, answer: &Result<T, Error>) {
-        // On Cluster one node may be silent while others are not, and a slot stands for its node.
+        // On Cluster one node may be silent while others are not, and its slots stand for it.
         let slot = slot.filter(|_| self.is_clustered);
         let is_late = answer.as_ref().is_err_and(|error| *error.kind() == ErrorKind::Timeout);
         if !is_late {
@@ -140,7 +140,11 @@ impl Kept {
             let is_late = is_late && in_time.contains(&sent.elapsed());
             // Whoever is still connecting has time limits of its own for that.
             self.give_up(|client| {
-                is_late && client.is_connected() && self.news.is_silent(slot, sent)
+                let is_silent = || {
+                    let nodes = slot.and_then(|_| client.cached_cluster_state());
+                    self.news.is_silent(slot, sent, nodes.as_ref())
+                };
+                is_late && client.is_connected() && is_silent()
             });
         }
     }
@@ -214,10 +218,16 @@ impl News {
         self.lock().answers.insert(slot, Instant::now());
     }
 
-    /// Whether nothing was heard since a call was sent, on connections that were there by then.
-    fn is_silent(&self, slot: Option<u16>, sent: Instant) -> bool {
+    /// Whether nothing was heard since a call was sent, on connections that were there by then: on Cluster, from the node that
+    /// has its slot.
+    fn is_silent(&self, slot: Option<u16>, sent: Instant, nodes: Option<&ClusterRouting>) -> bool {
         let heard = self.lock();
-        sent > heard.since && heard.answers.get(&slot).is_none_or(|last| sent > *last)
+        let node = |slot: Option<u16>| nodes?.get_server(slot?);
+        let asked = node(slot);
+        let is_of =
+            |other: &Option<u16>| *other == slot || asked.is_some() && node(*other) == asked;
+        let mut answers = heard.answers.iter();
+        sent > heard.since && !answers.any(|(other, last)| *last >= sent && is_of(other))
     }
 
     fn is_away_for(&self, time: Duration) -> bool {
@@ -268,5 +278,39 @@ async fn tell(mut made: broadcast::Receiver<Server>, mut lost: Lost, news: Arc<N
                 Err(RecvError::Closed) => return,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fred::types::Value;
+
+    use super::*;
+
+    /// One that is slow answers those who asked before, and they may have asked about other slots.
+    #[test]
+    fn a_node_of_a_cluster_is_silent_when_nothing_is_heard_of_any_of_its_slots() {
+        let range = |first: i64, last: i64, port: i64| {
+            let node = Value::Array(vec!["127.0.0.1".into(), port.into(), "id".into()]);
+            Value::Array(vec![first.into(), last.into(), node])
+        };
+        let slots = vec![range(0, 99, 1), range(100, 199, 2), range(200, 16_383, 1)];
+        let nodes = ClusterRouting::from_cluster_slots(Value::Array(slots), "127.0.0.1").unwrap();
+        let news = News::new();
+        while Instant::now() <= news.lock().since {}
+        let sent = Instant::now();
+        let is_silent = |slot| news.is_silent(Some(slot), sent, Some(&nodes));
+        assert!(is_silent(5) && is_silent(150));
+        news.heard(Some(300));
+        assert!(!is_silent(5), "its node answers");
+        assert!(is_silent(150), "another one does");
+        news.heard(Some(150));
+        assert!(!is_silent(199));
+        let last = Instant::now();
+        while Instant::now() <= last {}
+        let later = Instant::now();
+        assert!(news.is_silent(Some(5), later, Some(&nodes)), "nothing since");
+        // Where it is not known who has a slot, it stands for itself.
+        assert!(news.is_silent(Some(5), sent, None) && !news.is_silent(Some(300), sent, None));
     }
 }
