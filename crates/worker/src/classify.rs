@@ -19,7 +19,7 @@ pub(crate) enum Fault {
     Reset,
     /// The answer began, and then nothing came for the stall time-out.
     Stall,
-    /// The whole attempt took longer than its time-out: it was sent, and no answer had begun.
+    /// The whole attempt took longer than its time-out: it was sent, or waits on a connection, and no answer had begun.
     Unanswered,
     /// The same, and an answer had begun.
     AttemptTimeout,

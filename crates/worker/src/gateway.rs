@@ -198,8 +198,11 @@ impl Gateway {
         let mut request = self.request(call, sent.clone());
         let connection = capture_connection(&mut request);
         let reply = match self.exchange(request, &connection).await {
-            // Whatever time there was for that: no connection stood, and the target has seen nothing.
-            Err(Fault::Unanswered) if !sent.get() => Err(Fault::ConnectTimeout),
+            // Whatever time there was for that: no connection stood, and the target has seen nothing. Where one stands, its
+            // server takes no more calls on it than it answers.
+            Err(Fault::Unanswered) if !sent.get() && connection.connection_metadata().is_none() => {
+                Err(Fault::ConnectTimeout)
+            }
             reply => reply,
         };
         let (Err(fault) | Ok(Reply::Broken(_, fault))) = reply else { return reply };
