@@ -160,8 +160,8 @@ impl Gateway {
             .http2_max_header_list_size(head_limit)
             // Only while a call waits there: one that is idle is not kept for so long.
             .http2_keep_alive_interval(target.silence)
-            // Longer than a server that lives may be held up.
-            .http2_keep_alive_timeout(2 * target.silence)
+            // Longer than a server that lives may be held up, a load of its model included.
+            .http2_keep_alive_timeout(5 * target.silence)
             .http2_only(target.http == Http::Two);
         let open = move || client.build(connector.clone());
         let may_share = match target.http {
