@@ -47,6 +47,7 @@ impl Refusal {
         match self.status {
             401 | 403 | 405 => true,
             404 => self.code != "unknown-request",
+            413 => false,
             _ => self.code == FOREIGN,
         }
     }
@@ -107,7 +108,8 @@ impl Reply {
         matches!(self.status.as_u16(), 408 | 429 | 500..=599)
     }
 
-    /// Whether something else than Holdfast gave it, such as the page of a proxy.
+    /// Whether something else than Holdfast gave it, such as the page of a proxy. That what was sent is too long is heeded
+    /// whoever says so: it would be so again.
     pub(crate) fn is_foreign(&self) -> bool {
         #[derive(Deserialize)]
         struct Status {
@@ -115,6 +117,7 @@ impl Reply {
             _generation: IgnoredAny,
         }
         match self.status {
+            StatusCode::PAYLOAD_TOO_LARGE => false,
             _ if self.header("holdfast-outcome").is_some() => false,
             status if status.is_success() => serde_json::from_slice::<Status>(&self.body).is_err(),
             _ => self.refusal().code == FOREIGN,
@@ -138,10 +141,14 @@ impl Reply {
         let problem = serde_json::from_slice::<Problem>(&self.body).ok();
         // Others tell problems in the same form, mostly of the type about:blank.
         let Some(problem) = problem.filter(|problem| problem.r#type.contains("/problems/")) else {
+            let detail = match status {
+                413 => "too long for what stands before Holdfast, a proxy perhaps",
+                _ => "an answer that Holdfast does not give: is --server its API?",
+            };
             return Refusal {
                 status,
                 code: FOREIGN.to_owned(),
-                detail: "an answer that Holdfast does not give: is --server its API?".to_owned(),
+                detail: detail.to_owned(),
                 generation: None,
                 version: None,
             };
@@ -245,6 +252,8 @@ pub(crate) mod tests {
         for status in [200, 302, 400, 404, 422] {
             assert!(reply(status, &[], b"<html>").refusal().concerns_all(), "{status}");
         }
+        let too_long = reply(413, &[], b"<html>");
+        assert!(!too_long.refusal().concerns_all() && !too_long.is_foreign());
     }
 
     #[test]

@@ -44,7 +44,8 @@ pub enum StartError {
         owner: String,
     },
     /// A server that an earlier owner left behind is still there and could not be ended.
-    #[error("an earlier server, process {pid}, still runs in {} and does not end: end it first", folder.display())]
+    #[error("an earlier server, process {pid}, still runs in {} and does not end: end it first, or remove server.pid there if that \
+        process is something else", folder.display())]
     LeftOver {
         /// The server's folder.
         folder: PathBuf,

@@ -221,7 +221,7 @@ fn warn_of(unwritten: Unwritten, folder: &Path, left: Duration) {
         error!(
             %folder,
             ends_in_seconds,
-            "the private redis does not answer, its disk may hang: the newest accepted requests may be only in its memory"
+            "the private redis does not answer, its disk may hang or a script keep it busy: the newest accepted requests may be only in its memory"
         );
     }
 }

@@ -58,9 +58,9 @@ pub(crate) enum Sign {
         /// Which stage of it failed.
         reason: &'static str,
     },
-    /// It took the call, and nothing came back for as long as an attempt may take.
+    /// It took the call, and nothing came back for as long as an attempt may take, or who lives is silent.
     Silent {
-        /// The time-out, as a word.
+        /// How that was told, as a word.
         reason: &'static str,
     },
 }

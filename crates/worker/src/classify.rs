@@ -17,9 +17,11 @@ pub(crate) enum Fault {
     Tls,
     /// The connection ended before the head of an answer.
     Reset,
+    /// The same, because the other end did not say any more that it lives.
+    Dead,
     /// The answer began, and then nothing came for the stall time-out.
     Stall,
-    /// The whole attempt took longer than its time-out: it was sent, and no answer had begun.
+    /// The whole attempt took longer than its time-out: it was sent, or waits on a connection, and no answer had begun.
     Unanswered,
     /// The same, and an answer had begun.
     AttemptTimeout,
@@ -39,7 +41,7 @@ impl From<Fault> for FailureCode {
             Fault::Connect => Self::Connect,
             Fault::ConnectTimeout => Self::ConnectTimeout,
             Fault::Tls => Self::Tls,
-            Fault::Reset => Self::Reset,
+            Fault::Reset | Fault::Dead => Self::Reset,
             Fault::Stall => Self::Stall,
             Fault::Unanswered | Fault::AttemptTimeout => Self::AttemptTimeout,
             Fault::MalformedHead => Self::MalformedHead,
@@ -72,12 +74,13 @@ pub(crate) fn sign_of_status(status: u16, asked: Option<Duration>) -> Sign {
     }
 }
 
-/// What a fault says of its target: nothing, unless there was no connection, or no answer at all in the time of an attempt.
+/// What a fault says of its target: nothing, unless there was no connection, or no answer at all in the time of an attempt,
+/// or in that in which who lives says so.
 pub(crate) fn sign_of_fault(fault: Fault) -> Option<Sign> {
     let reason = FailureCode::from(fault).word();
     match fault {
         Fault::Connect | Fault::ConnectTimeout | Fault::Tls => Some(Sign::Unreachable { reason }),
-        Fault::Unanswered => Some(Sign::Silent { reason }),
+        Fault::Unanswered | Fault::Dead => Some(Sign::Silent { reason }),
         _ => None,
     }
 }
@@ -99,6 +102,7 @@ mod tests {
         }
         let silent = Sign::Silent { reason: "attempt-timeout" };
         assert_eq!(sign_of_fault(Fault::Unanswered), Some(silent));
+        assert_eq!(sign_of_fault(Fault::Dead), Some(Sign::Silent { reason: "reset" }));
         for fault in [Fault::Reset, Fault::Stall, Fault::AttemptTimeout, Fault::CutBody] {
             assert_eq!(sign_of_fault(fault), None);
         }

@@ -53,9 +53,10 @@ pub(crate) fn after(
 /// The deadline has passed while the call was under way: there is no answer to show.
 pub(crate) fn after_deadline() -> SettleKind {
     // Redis ends what could only start again after its deadline. Its clock may be behind ours by a
-    // little, so the next start is put beyond any doubt.
+    // little, so the next start is put a little later. Not by more: ours is early where that of Redis was set back, and
+    // what then has seconds left is tried again.
     let failure = Failure { code: FailureCode::AttemptTimeout, status: 0 };
-    SettleKind::Retry { delay: Duration::from_secs(60), failure }
+    SettleKind::Retry { delay: Duration::from_secs(1), failure }
 }
 
 /// The request can't be made into a call.
@@ -235,6 +236,14 @@ mod tests {
         assert!(delay(decided(Err(Fault::Reset), late)) >= Duration::from_millis(500));
         let SettleKind::Retry { delay, .. } = after_deadline() else { panic!() };
         assert!(delay >= Duration::from_secs(1), "beyond any doubt about the clocks");
+    }
+
+    #[test]
+    fn whether_a_deadline_has_passed_is_decided_by_the_clock_of_redis() {
+        // After a small step back of that one ours may have been up to some seconds too early for a claim that waited.
+        let seconds_left = Duration::from_secs(2);
+        let SettleKind::Retry { delay, .. } = after_deadline() else { panic!() };
+        assert!(delay < seconds_left, "{delay:?} is beyond a deadline that has not passed");
     }
 
     #[test]

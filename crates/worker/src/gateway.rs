@@ -160,8 +160,8 @@ impl Gateway {
             .http2_max_header_list_size(head_limit)
             // Only while a call waits there: one that is idle is not kept for so long.
             .http2_keep_alive_interval(target.silence)
-            // Longer than a server that lives may be held up.
-            .http2_keep_alive_timeout(2 * target.silence)
+            // Longer than a server that lives may be held up, a load of its model included.
+            .http2_keep_alive_timeout(5 * target.silence)
             .http2_only(target.http == Http::Two);
         let open = move || client.build(connector.clone());
         let may_share = match target.http {
@@ -198,8 +198,11 @@ impl Gateway {
         let mut request = self.request(call, sent.clone());
         let connection = capture_connection(&mut request);
         let reply = match self.exchange(request, &connection).await {
-            // Whatever time there was for that: no connection stood, and the target has seen nothing.
-            Err(Fault::Unanswered) if !sent.get() => Err(Fault::ConnectTimeout),
+            // Whatever time there was for that: no connection stood, and the target has seen nothing. Where one stands, its
+            // server takes no more calls on it than it answers.
+            Err(Fault::Unanswered) if !sent.get() && connection.connection_metadata().is_none() => {
+                Err(Fault::ConnectTimeout)
+            }
             reply => reply,
         };
         let (Err(fault) | Ok(Reply::Broken(_, fault))) = reply else { return reply };

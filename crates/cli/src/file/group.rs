@@ -57,7 +57,7 @@ impl Group {
 
     /// Whether so many bytes are too many for it.
     pub(super) fn has_room_for(&self, item: &Bytes) -> bool {
-        self.is_empty() || (!self.is_full() && self.bytes + item.len() <= MOST_BYTES)
+        self.is_empty() || (!self.is_full() && self.bytes + item.len() < MOST_BYTES)
     }
 
     pub(super) fn push(&mut self, pending: Pending) {
@@ -73,6 +73,22 @@ impl Group {
             body.extend_from_slice(b"\n");
         }
         body.freeze()
+    }
+
+    /// The same lines in two groups, the later ones first, where the answer is that these are too many bytes for one call:
+    /// that is no word on any of several lines.
+    pub(super) fn halves(&mut self, came: &Came) -> Option<[Self; 2]> {
+        let too_long =
+            matches!(came, Came::Whole(Ok(reply)) if reply.status == StatusCode::PAYLOAD_TOO_LARGE);
+        if !too_long || self.pending.len() < 2 {
+            return None;
+        }
+        let later = self.pending.split_off(self.pending.len() / 2);
+        Some([later, std::mem::take(&mut self.pending)].map(|lines| {
+            let mut half = Self::default();
+            lines.into_iter().for_each(|line| half.push(line));
+            half
+        }))
     }
 
     /// What a call came to. `again` says how long to wait before a line is sent again, or that its patience has ended.
@@ -117,6 +133,15 @@ pub(super) struct Round {
     /// Those to send again, after this pause.
     pub(super) rest: Group,
     pub(super) pause: Duration,
+}
+
+impl Round {
+    /// Takes what another call came to as well.
+    pub(super) fn add(&mut self, other: Self) {
+        self.answered.extend(other.answered);
+        other.rest.pending.into_iter().for_each(|line| self.rest.push(line));
+        self.pause = self.pause.max(other.pause);
+    }
 }
 
 /// What is read of an outcome.
@@ -280,10 +305,26 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_is_too_long_for_whoever_says_so_is_over() {
+        let page = Reply::part(StatusCode::PAYLOAD_TOO_LARGE, HeaderMap::new(), lines("<html>"));
+        let came = Came::Whole(Ok(page));
+        assert!(group(1).halves(&came).is_none());
+        let [later, first] = group(5).halves(&came).unwrap();
+        let numbers = |half: &Group| half.pending.iter().map(|it| it.line.number).collect();
+        let halves: [Vec<_>; 2] = [numbers(&first), numbers(&later)];
+        assert_eq!(halves, [vec![1, 2], vec![3, 4, 5]]);
+        assert_eq!(later.body().len(), later.bytes);
+        assert_eq!(round(1, came, true), (vec![(1, 413)], vec![], 0));
+    }
+
+    #[test]
     fn a_group_takes_so_many_lines_or_bytes_and_a_longer_line_alone() {
         assert_eq!(group(2).body(), "{}\n{}\n");
         assert!(!group(255).is_full() && group(256).is_full());
         let large = Bytes::from(vec![b' '; MOST_BYTES + 1]);
         assert!(group(0).has_room_for(&large) && !group(1).has_room_for(&large));
+        let rest = large.slice(..MOST_BYTES - group(1).body().len());
+        assert!(!group(1).has_room_for(&rest), "its line end is sent as well");
+        assert!(group(1).has_room_for(&rest.slice(1..)));
     }
 }

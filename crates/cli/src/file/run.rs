@@ -286,11 +286,20 @@ impl Plan {
         format!("{}.{number}", self.file)
     }
 
-    /// Sends lines after a pause, with one call.
+    /// Sends lines after a pause: with one call, unless they are too long for that together.
     async fn submit(&self, group: Group, pause: Duration) -> Round {
         sleep(pause).await;
-        let came = self.caller.call_for_lines(&Call::batch(&self.queue, group.body())).await;
-        group.round(came, |trouble, asked, tries| self.caller.again(trouble, asked, tries))
+        let (mut round, mut groups) = (Round::default(), vec![group]);
+        while let Some(mut group) = groups.pop() {
+            let came = self.caller.call_for_lines(&Call::batch(&self.queue, group.body())).await;
+            if let Some(halves) = group.halves(&came) {
+                groups.extend(halves);
+                continue;
+            }
+            let again = |trouble, asked, tries: &mut _| self.caller.again(trouble, asked, tries);
+            round.add(group.round(came, again));
+        }
+        round
     }
 
     async fn wait(&self, line: Line, wait: Duration) -> Answered {

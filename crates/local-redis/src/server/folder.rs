@@ -6,6 +6,10 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+
 use super::{ANSWER_LIMIT, LOOK_AGAIN, StartError, process_id};
 use crate::resp::{Link, Value};
 
@@ -97,29 +101,32 @@ impl Folder {
     /// Ends a server that an earlier owner left in this folder, if there is one.
     ///
     /// A process is only taken for that server if it answers on the noted port, gives the noted process id, and names
-    /// this folder as its own. One that takes connections but does not say who it is may be it: two servers must not write
-    /// the same files, so that is an error.
+    /// this folder as its own. One that takes connections but does not say who it is may be it, as long as that process is
+    /// there: two servers must not write the same files, so that is an error.
     pub(super) fn end_left_over(&self, limit: Duration) -> Result<(), StartError> {
         let Some((pid, port)) = self.noted_process() else { return Ok(()) };
-        let left_over = || StartError::LeftOver { folder: self.0.clone(), pid };
+        let may_be_it = || match is_there(pid) {
+            true => Err(StartError::LeftOver { folder: self.0.clone(), pid }),
+            false => Ok(()),
+        };
         let mut link = match Link::open(port, ANSWER_LIMIT) {
-            Err(err) if is_timeout(&err) => return Err(left_over()),
+            Err(err) if is_timeout(&err) => return may_be_it(),
             Err(_) => return Ok(()),
             Ok(link) => link,
         };
         match link.call(&["PING"]) {
-            Err(err) if is_timeout(&err) => return Err(left_over()),
+            Err(err) if is_timeout(&err) => return may_be_it(),
             // It does not speak the language.
             Err(_) => return Ok(()),
             Ok(_) => {}
         }
         match process_id(&mut link).map(|other| other == pid) {
-            None => return Err(left_over()),
+            None => return may_be_it(),
             Some(false) => return Ok(()),
             Some(true) => {}
         }
         match self.is_dir_of(&mut link) {
-            None => return Err(left_over()),
+            None => return may_be_it(),
             Some(false) => return Ok(()),
             Some(true) => {}
         }
@@ -129,7 +136,7 @@ impl Folder {
         let until = Instant::now() + limit;
         while !is_gone(pid, port) {
             if Instant::now() >= until {
-                return Err(left_over());
+                return may_be_it();
             }
             std::thread::sleep(LOOK_AGAIN);
         }
@@ -178,6 +185,13 @@ fn is_gone(pid: u32, port: u16) -> bool {
         Err(err) => err.kind() == io::ErrorKind::ConnectionRefused,
         Ok(mut link) => process_id(&mut link).is_some_and(|other| other != pid),
     }
+}
+
+/// Whether a process of this id is there, whoever's it is.
+fn is_there(pid: u32) -> bool {
+    // 0 and what is negative would be groups.
+    let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0);
+    pid.is_some_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH))
 }
 
 fn is_timeout(err: &io::Error) -> bool {

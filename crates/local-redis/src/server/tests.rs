@@ -235,6 +235,20 @@ fn a_server_left_behind_that_answers_and_does_not_say_who_it_is_may_be_it() {
     }
 }
 
+/// Another Redis may have got the port, with a password.
+#[test]
+fn who_does_not_say_who_it_is_is_not_taken_for_a_process_that_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    left_behind(dir.path(), |word| word != "INFO");
+    let mut gone = std::process::Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    let file = dir.path().join("server.pid");
+    let noted = fs::read_to_string(&file).unwrap();
+    let (_, port) = noted.split_once(' ').unwrap();
+    fs::write(&file, format!("{} {port}", gone.id())).unwrap();
+    beside(dir.path()).unwrap();
+}
+
 #[test]
 fn a_port_that_is_freed_a_moment_later_is_taken_then() {
     let dir = tempfile::tempdir().unwrap();

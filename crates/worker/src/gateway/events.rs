@@ -44,16 +44,21 @@ impl LastEvent {
 /// Whether the word between is all the data of an event, and the event is whole.
 fn is_event(before: &[u8], after: &[u8]) -> bool {
     let field = before.strip_suffix(b"data: ").or_else(|| before.strip_suffix(b"data:"));
-    field.is_some_and(begins_data) && end_of_line(after).and_then(end_of_line).is_some()
+    // The cheap one first: the other goes back over a whole line.
+    end_of_line(after).and_then(end_of_line).is_some() && field.is_some_and(begins_data)
 }
 
 /// Whether behind these bytes a line begins, and none of data stands before it.
 fn begins_data(before: &[u8]) -> bool {
     let ends = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let Some((last, line)) = before.split_last() else { return true };
+    // Asked first: a line that is full of the word would be gone back over for each.
+    if !ends(last) {
+        return false;
+    }
     let line = line.strip_suffix(b"\r").filter(|_| *last == b'\n').unwrap_or(line);
     let line = &line[line.iter().rposition(ends).map_or(0, |at| at + 1)..];
-    ends(last) && !line.starts_with(b"data")
+    !line.starts_with(b"data")
 }
 
 /// What comes behind the end of a line, if that is what stands there.

@@ -34,7 +34,12 @@ pub(super) fn on_connection(err: &hyper::Error) -> Fault {
     if err.is_parse() || (unasked(err) && !err.is_user()) {
         return Fault::MalformedHead;
     }
-    if err.is_user() { Fault::Internal } else { Fault::Reset }
+    // The client times nothing before the head but the answer to its ping.
+    match () {
+        () if err.is_user() => Fault::Internal,
+        () if err.is_timeout() => Fault::Dead,
+        () => Fault::Reset,
+    }
 }
 
 /// Whether the server spoke before it was asked: what is left when nothing else is said.

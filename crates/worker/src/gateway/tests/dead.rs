@@ -2,6 +2,7 @@
 
 use std::future::pending;
 
+use holdfast_core::model::FailureCode;
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
@@ -14,6 +15,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
+use crate::breaker::Sign;
+use crate::classify::sign_of_fault;
 
 /// Speaks HTTP/2 without TLS, behind a way that can lose the connections that it has.
 struct Vanishing {
@@ -111,7 +114,10 @@ async fn a_connection_that_is_dead_is_noticed_long_before_the_attempt_time_out()
     whole(gateway.ask().await);
     server.vanish();
     let started = Instant::now();
-    assert_eq!(gateway.ask().await, Err(Fault::Reset));
+    let fault = gateway.ask().await.unwrap_err();
+    assert_eq!(FailureCode::from(fault), FailureCode::Reset);
+    let silent = Some(Sign::Silent { reason: "reset" });
+    assert_eq!(sign_of_fault(fault), silent, "five of these open the breaker");
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     whole(gateway.ask().await);
 }

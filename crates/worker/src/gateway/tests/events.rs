@@ -105,3 +105,11 @@ async fn a_stream_that_has_not_said_so_and_what_is_no_stream_are_cut() {
         assert_eq!(asked(steps).await.0, Err(Fault::CutBody));
     }
 }
+
+/// Each look at a word went back to the beginning of its line.
+#[tokio::test]
+async fn a_line_full_of_the_word_is_looked_through_in_no_time() {
+    let line = ["data: ", &"data: [DONE]".repeat(80_000)].concat();
+    let body = [HEAD, &chunk(&line)].concat().into_bytes();
+    assert_eq!(asked(vec![Step::Send(body), Step::Close]).await.0, Err(Fault::CutBody));
+}

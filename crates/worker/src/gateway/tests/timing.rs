@@ -141,3 +141,40 @@ async fn an_answer_that_stops_behind_what_was_said_before_it_stalls() {
         assert_eq!(short(server.addr).ask().await, Err(Fault::Stall), "{start:?}");
     }
 }
+
+/// A call that its server does not take yet waits here, behind those that it has.
+#[tokio::test]
+async fn a_call_that_a_standing_connection_does_not_take_is_not_answered_and_lacks_no_connection() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let mut serving = tokio::task::JoinSet::new();
+    serving.spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let first = AtomicBool::new(true);
+        let first_only = hyper::service::service_fn(|request: Request<hyper::body::Incoming>| {
+            let is_first = first.swap(false, Ordering::Relaxed);
+            async move {
+                if !is_first {
+                    std::future::pending::<()>().await;
+                }
+                Ok::<_, Infallible>(hyper::Response::new(request.into_body()))
+            }
+        });
+        hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+            .max_concurrent_streams(1)
+            .serve_connection(hyper_util::rt::TokioIo::new(stream), first_only)
+            .await
+    });
+    let attempt_timeout = Duration::from_secs(2);
+    let target = Target { http: Http::Two, attempt_timeout, ..target(addr) };
+    let gateway = Gateway::open(target).unwrap();
+    // From here on the client knows how many calls are taken.
+    whole(gateway.ask().await);
+    let sents = [Sent::default(), Sent::default(), Sent::default()];
+    let [one, two, three] =
+        sents.each_ref().map(|sent| gateway.send(gateway.call(b"{}"), sent.clone()));
+    let ends = tokio::join!(one, two, three);
+    let late = || Err(Fault::Unanswered);
+    assert_eq!(ends, (late(), late(), late()));
+    assert!(sents.iter().any(|sent| !sent.get()), "one at least waited");
+}
