@@ -83,8 +83,7 @@ pub async fn overrule(
 ) -> Result<Overruled, ActError> {
     let shards = queue.keys();
     if !dry_run {
-        // A shard that can't be read now is told of by what follows.
-        let _ = carry_on(redis, queue).await;
+        remind(redis, queue).await?;
     }
     let before = overrides(redis, queue).await?;
     let (held, is_said) = match word {
@@ -190,20 +189,9 @@ pub async fn carry_on(redis: &Redis, queue: &Queue) -> Result<u32, StoreError> {
     if queue.shards.get() == 1 {
         return Ok(0);
     }
-    let (mut newest, mut heard, mut failed) = (Overrides::default(), Vec::new(), None);
-    for shard in queue.keys() {
-        match read(redis, &shard).await {
-            Ok(said) => {
-                newest = later(newest, said);
-                heard.push((shard, said));
-            }
-            // Of a Redis that does not answer, the others need not be asked.
-            Err(err @ StoreError::Unanswered { .. }) => return Err(err),
-            Err(err) => failed = failed.or(Some(err)),
-        }
-    }
+    let Heard { newest, by, mut failed } = heard(redis, queue).await?;
     let mut changed = 0;
-    for (shard, said) in heard {
+    for (shard, said) in by {
         match carry_to(redis, queue, (&shard, said), newest).await {
             Ok(words) => changed += words,
             Err(err @ StoreError::Unanswered { .. }) => return Err(err),
@@ -211,6 +199,42 @@ pub async fn carry_on(redis: &Redis, queue: &Queue) -> Result<u32, StoreError> {
         }
     }
     failed.map_or(Ok(changed), Err)
+}
+
+/// Has shard 0 take what it has lost and others still say.
+async fn remind(redis: &Redis, queue: &Queue) -> Result<(), StoreError> {
+    // What can't be read now says nothing; whether it hears is told by what follows.
+    let Ok(Heard { newest, by, .. }) = heard(redis, queue).await else { return Ok(()) };
+    match by.into_iter().find(|(shard, _)| shard.shard == 0) {
+        Some((first, said)) => carry_to(redis, queue, (&first, said), newest).await.map(drop),
+        None => Ok(()),
+    }
+}
+
+/// What the shards of a queue have heard.
+struct Heard {
+    /// Of each word the latest.
+    newest: Overrides,
+    /// Each that could be read.
+    by: Vec<(ShardKeys, Overrides)>,
+    /// Why another could not.
+    failed: Option<StoreError>,
+}
+
+async fn heard(redis: &Redis, queue: &Queue) -> Result<Heard, StoreError> {
+    let mut heard = Heard { newest: Overrides::default(), by: Vec::new(), failed: None };
+    for shard in queue.keys() {
+        match read(redis, &shard).await {
+            Ok(said) => {
+                heard.newest = later(heard.newest, said);
+                heard.by.push((shard, said));
+            }
+            // Of a Redis that does not answer, the others need not be asked.
+            Err(err @ StoreError::Unanswered { .. }) => return Err(err),
+            Err(err) => heard.failed = heard.failed.or(Some(err)),
+        }
+    }
+    Ok(heard)
 }
 
 /// Of each word the later one; of two under one version that of the shard which comes first.
