@@ -166,7 +166,7 @@ impl Redis {
                     connected_before = true;
                     self.status.connected(true);
                 }
-                _ = lost.recv() => self.status.connected(is_connected()),
+                _ = lost.recv() => self.status.lost(is_connected()),
             }
         }
     }

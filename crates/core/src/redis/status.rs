@@ -200,6 +200,16 @@ impl Status {
         self.set((!connected).then_some(Trouble::Unreachable));
     }
 
+    /// A connection was lost, or not made. That one is still there proves nothing: the client tells of a server that hangs
+    /// before it closes its connection.
+    pub(super) fn lost(&self, connected: bool) {
+        if connected {
+            self.why_lost();
+        } else {
+            self.connected(false);
+        }
+    }
+
     /// A call ended: without an error, or with this one. `script`: the script that it ran, if it ran one; that could not
     /// have ended well where writes are refused.
     pub(super) fn note(&self, error: Option<&Error>, script: Option<&str>) {
@@ -404,6 +414,20 @@ mod tests {
         }
         status.connected(true);
         assert_eq!(status.why_lost(), None);
+    }
+
+    #[test]
+    fn a_connection_that_is_lost_does_not_answer_for_those_that_are_still_there() {
+        let status = Status::default();
+        status.note(None, SCRIPT);
+        status.lost(true);
+        assert_eq!(status.trouble(), None, "another node of a Cluster, say");
+        status.note(Some(&Error::new(ErrorKind::Timeout, "")), SCRIPT);
+        status.lost(true);
+        assert_eq!(status.trouble(), Some(Trouble::Unreachable));
+        status.connected(true);
+        status.lost(false);
+        assert_eq!(status.trouble(), Some(Trouble::Unreachable));
     }
 
     #[test]
