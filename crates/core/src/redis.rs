@@ -258,7 +258,7 @@ impl<C: ClientLike + Sync> CustomRaw for C {
 #[cfg(test)]
 mod tests {
     use holdfast_testkit::{
-        Proxy, RedisServer, Relay, Sentinel, eventually,
+        Cluster, Proxy, RedisServer, Relay, Sentinel, eventually,
         proxy::{Fault, When, contains},
     };
     use tokio::{task::JoinSet, time::interval};
@@ -396,5 +396,36 @@ mod tests {
         // Where calls keep coming, each that ends is a look.
         let answered = async { while ping(&redis).await.is_err() {} };
         timeout(LED, answered).await.expect("it answers");
+    }
+
+    /// The client tells of each node that it has connected to, before it has given up on one that hangs.
+    #[tokio::test]
+    async fn a_cluster_one_node_of_which_hangs_is_not_said_to_be_there() {
+        let cluster = Cluster::start().await;
+        let hung = cluster.owner_of(0).await;
+        for which in [hung, cluster.replica_of(hung).await] {
+            cluster.node(which).pause();
+        }
+        let command_timeout = Duration::from_millis(500);
+        let options = Options { command_timeout, ..Options::new(cluster.url()) };
+        let redis = Redis::open(options).unwrap();
+        let (stop, mut watching) = (CancellationToken::new(), JoinSet::new());
+        watching.spawn({
+            let (redis, stop) = (redis.clone(), stop.clone());
+            async move { redis.watch(stop).await }
+        });
+        // Attempts end after the limit of a call, with a pause behind.
+        let (since, mut looks) = (Instant::now(), interval(Duration::from_millis(10)));
+        while since.elapsed() < 8 * command_timeout {
+            looks.tick().await;
+            assert_eq!(redis.trouble(), Some(Trouble::Unreachable), "{:?}", since.elapsed());
+        }
+        for which in 0..cluster.len() {
+            cluster.node(which).resume();
+        }
+        eventually("it is there", LED, async || {
+            redis.trouble().map_or(Ok(()), |trouble| Err(trouble.word()))
+        })
+        .await;
     }
 }

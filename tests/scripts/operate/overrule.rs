@@ -1,12 +1,18 @@
 //! Pause and limit over a whole queue, as operators say it.
 
-use std::num::NonZeroU32;
+use std::{num::NonZeroU32, time::Duration};
 
 use holdfast_core::{
+    Redis,
     keys::ShardKeys,
     model::Session,
     operate::{ActError, Queue, carry_on, overrides, overrule},
+    redis::Options,
     script::{Override, Overrule, OverruleMode, OverruleReply},
+};
+use holdfast_testkit::{
+    Proxy, eventually,
+    proxy::{Fault, When},
 };
 
 use crate::fixture::{Item, Shard, assert_same, fence};
@@ -138,6 +144,26 @@ async fn a_first_shard_that_lost_the_last_word_has_it_back_from_the_others() {
     assert_eq!(carry_on(&shard.redis, &queue).await.unwrap(), 1);
     assert_eq!(each(&shard, &queue, "paused").await, [Some(1); 8]);
     assert_eq!(each(&shard, &queue, "paused_version").await, [Some(3); 8]);
+}
+
+/// How much waits in a shard is beside the point of a pause.
+#[tokio::test]
+async fn counts_that_nobody_answers_hold_up_a_pause_no_longer_than_one_call() {
+    let (shard, queue) = eight().await;
+    let proxy = Proxy::start(shard.server.port()).await;
+    let command_timeout = Duration::from_millis(500);
+    let options = Options { command_timeout, ..Options::new(proxy.url()) };
+    let redis = Redis::open(options).unwrap();
+    eventually("it answers", Duration::from_secs(10), async || {
+        overrides(&redis, &queue).await.map(drop).map_err(|err| err.to_string())
+    })
+    .await;
+    // Of all that is called here, counts alone are asked of this set; and each that waits ends its connection.
+    let is_count = |words: &[Vec<u8>]| words.iter().any(|word| word.ends_with(b":suspects"));
+    let counts = proxy.inject(Fault::Swallow, When::Each, is_count);
+    let paused = overrule(&redis, &queue, Override::Paused(true), None, false).await.unwrap();
+    assert_eq!((paused.outcome.as_str(), paused.shards_changed), ("set", 8));
+    assert_eq!(counts.fired(), 1, "all wait on one connection");
 }
 
 #[tokio::test]

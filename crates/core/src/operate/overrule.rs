@@ -110,12 +110,12 @@ pub async fn overrule(
         pending: 0,
         leased: 0,
     };
-    for shard in &shards {
-        // It is told beside: neither what somebody else wrote into a set nor a shard that is away keeps anybody from pausing.
-        if let Ok(depth) = (Depth { shard }).run(redis).await {
-            report.pending += depth.pending + depth.suspects;
-            report.leased += depth.leased;
-        }
+    // It is told beside: neither what somebody else wrote into a set nor a shard that is away keeps anybody from pausing, and
+    // shards that don't answer are waited for at once.
+    let depths = shards.iter().map(async |shard| (Depth { shard }).run(redis).await);
+    for depth in join_all(depths).await.into_iter().flatten() {
+        report.pending += depth.pending + depth.suspects;
+        report.leased += depth.leased;
     }
     if dry_run {
         report.outcome = "dry-run".to_owned();

@@ -24,6 +24,7 @@ use fred::{
 use tokio::{
     sync::broadcast::{self, error::RecvError},
     task::{AbortHandle, JoinSet},
+    time::sleep,
 };
 use tracing::warn;
 
@@ -82,7 +83,7 @@ struct Now {
 impl Now {
     fn connect(client: Client, news: &Arc<News>) -> Self {
         let mut telling = JoinSet::new();
-        telling.spawn(tell(client.reconnect_rx(), client.error_rx(), Arc::clone(news)));
+        telling.spawn(tell(client.clone(), Arc::clone(news)));
         Self { line: Line::connect(client), _telling: telling }
     }
 }
@@ -260,23 +261,38 @@ impl News {
     }
 }
 
+/// How soon it is looked again whether a client is connected that told of a connection.
+const AGAIN: Duration = Duration::from_millis(5);
+
 /// Passes on what a client tells, for as long as it lives.
-async fn tell(mut made: broadcast::Receiver<Server>, mut lost: Lost, news: Arc<News>) {
+///
+/// It tells of a connection before it is connected, and on Cluster of each one, also while another node can't be reached and
+/// no call is sent to any: all of them together are one.
+async fn tell(client: Client, news: Arc<News>) {
+    let (mut made, mut lost) = (client.reconnect_rx(), client.error_rx());
+    let mut is_coming = false;
     loop {
         tokio::select! {
             // What was lost comes before what was made in its place.
             biased;
             told = lost.recv() => match told {
-                Ok(told) => news.lost(told),
+                Ok(told) => {
+                    is_coming = false;
+                    news.lost(told);
+                }
                 // What was missed is older than what comes.
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return,
             },
             told = made.recv() => match told {
-                // Several are one.
-                Ok(_) | Err(RecvError::Lagged(_)) => news.made(),
+                Ok(_) | Err(RecvError::Lagged(_)) => is_coming = true,
                 Err(RecvError::Closed) => return,
             },
+            () = sleep(AGAIN), if is_coming => {}
+        }
+        if is_coming && client.is_connected() {
+            is_coming = false;
+            news.made();
         }
     }
 }
