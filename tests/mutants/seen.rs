@@ -110,8 +110,8 @@ pub(crate) const SEEN: &[Seen] = &[
         file: "settle.lua",
         scripts: &["settle"],
         edits: &[(
-            "  if settled[member] or not held[row] then\n",
-            "  local free = named and ticket:sub(87, 118) == NO_FENCE\n  if settled[member] or not free and not held[row] then\n",
+            "  if repeated or not held[row] then\n",
+            "  local free = named and ticket:sub(87, 118) == NO_FENCE\n  if repeated or not free and not held[row] then\n",
         )],
         slant: None,
     },
@@ -143,8 +143,8 @@ pub(crate) const SEEN: &[Seen] = &[
         file: "settle.lua",
         scripts: &["settle"],
         edits: &[(
-            "  if settled[member] or not held[row] then\n",
-            "  if word == 'ack' and named then\n    redis.call('HSET', keys.result, key, answer)\n  end\n  if settled[member] or not held[row] then\n",
+            "  if repeated or not held[row] then\n",
+            "  if word == 'ack' and named then\n    redis.call('HSET', keys.result, key, answer)\n  end\n  if repeated or not held[row] then\n",
         )],
         slant: None,
     },

@@ -166,14 +166,14 @@ else
     suspected_at = place
   end
 
-  local found, names = tickets_of(keys.ticket, handles)
+  local found, names = tickets_in(keys.ticket, handles)
   local taken, count, size, leased, tickets, suspect = {}, 0, 0, {}, {}, nil
   local stamp = pack('>I8', now)
   local owner = fence .. stamp
   for at, handle in ipairs(handles) do
     local deadline, home = deadlines[at], at == suspected_at and 'suspects' or 'pending'
     local key = names[at]
-    local ticket = found[key]
+    local ticket = found[at]
     if count == room or at > rest then
       break
     elseif #handle ~= 32 then
@@ -186,13 +186,13 @@ else
     elseif not is_of(ticket, handle) then
       put(removed[home], handle)
     else
-      local body, attempts = struct.unpack('>I4I4', ticket, 75)
+      local body, attempts, lapses = struct.unpack('>I4I4I4', ticket, 75)
       if count > 0 and size + body > budget then
         break
       end
       count, size = count + 1, size + body
       local expiry, member, left = math.min(now, deadline) + lease, fence .. '|' .. handle, removed[home]
-      ticket = cut(ticket, 1, 78) .. pack('>I4', attempts + 1) .. cut(ticket, 83, 86) .. owner .. cut(ticket, 127)
+      ticket = cut(ticket, 1, 78) .. pack('>I4I4', attempts + 1, lapses) .. owner .. cut(ticket, 127)
       taken[count], left[#left + 1] = handle, handle
       tickets[2 * count - 1], tickets[2 * count] = key, ticket
       leased[2 * count - 1], leased[2 * count] = expiry, member

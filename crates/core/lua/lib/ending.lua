@@ -80,24 +80,23 @@ end
 local function finish(batch, handle, ticket, outcome, status, answer)
   local key, generation, lane = cut(handle, 17), cut(ticket, 11, 18), lane_in(ticket)
   local high, low = byte(ticket, 188, 189)
-  local record = pack('>BB', 1, outcome) .. generation .. batch.stamp .. cut(ticket, 79, 86) .. cut(ticket, 160, 162)
-    .. pack('>I2', status) .. cut(ticket, 188, 189 + 256 * high + low) .. answer
+  local record = char(1, outcome) .. generation .. batch.stamp .. cut(ticket, 79, 86) .. cut(ticket, 160, 162)
+    .. char((status - status % 256) / 256, status % 256) .. cut(ticket, 188, 189 + 256 * high + low) .. answer
   local results, tickets, told = batch.results, batch.tickets, batch.told
-  local size = #results
+  local size, length = #results, #record
   results[size + 1], results[size + 2] = key, record
   tickets[size + 1], tickets[size + 2] = key, unowned(ticket)
-  local place = #told
-  told[place + 1], told[place + 2] = key, generation
+  -- As many as of those, since there are two of each.
+  told[size + 1], told[size + 2] = key, generation
   if outcome >= GAVE_UP then
     put(batch.dead, handle)
   else
     local bodies = batch.bodies
-    batch.finished[#bodies + 1] = handle
-    bodies[#bodies + 1] = key
-    batch.freed[key] = lane
+    local place = #bodies + 1
+    batch.finished[place], bodies[place], batch.freed[place] = handle, key, lane
   end
-  count_lane(batch.lanes, lane, -1, #record)
-  batch.bytes = batch.bytes + #record
+  count_lane(batch.lanes, lane, -1, length)
+  batch.bytes = batch.bytes + length
 end
 
 -- Fails the call, if one of the keys holds another type than what `publish` writes there; for those who write before it.
@@ -114,7 +113,7 @@ local function write_ends(batch, keys)
   for at, key in ipairs(batch.bodies) do
     local size = redis.call('HSTRLEN', keys.request, key)
     batch.bytes = batch.bytes - size
-    count_lane(batch.lanes, batch.freed[key], 0, -size)
+    count_lane(batch.lanes, batch.freed[at], 0, -size)
   end
   -- Nothing is written yet, and by now every key was read but these: another type under one fails the call here.
   redis.call('HLEN', keys.result)
