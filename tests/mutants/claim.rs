@@ -222,8 +222,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "claim",
         "claim.lua",
         "a lease is not capped at the deadline",
-        "local expiry, member, left = math.min(now, deadline) + lease,",
-        "local expiry, member, left = now + 2 * lease,",
+        "fence .. stamp, now + lease, nil",
+        "fence .. stamp, now + 2 * lease, nil",
     ),
     of(
         "claim",

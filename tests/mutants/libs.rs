@@ -9,7 +9,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     of("settle", "lib/ticket.lua", "forgiven lapses make no suspect", "return lapses >= 2 or lapses + forgiven >= 3", "return lapses >= 2").when(Slant::Worn),
     of("settle", "lib/ticket.lua", "an ended ticket still names its owner", "  if byte(ticket, 87) == 0 then", "  if true then").when(Slant::Damaged),
     of("settle", "lib/ticket.lua", "a cut ticket is read", "#ticket >= 189 + 256 * high + low", "true").when(Slant::Damaged),
-    of("settle", "lib/ticket.lua", "a ticket of another version is read", "return byte(ticket, 1) == 1 and", "return").when(Slant::Damaged),
+    of("settle", "lib/ticket.lua", "a ticket of another version is read", "return version == 1 and", "return").when(Slant::Damaged),
     of("ring", "lib/ticket.lua", "a full bell is rung", "if tokens(bell) < 64 then", "if true then"),
     of("ring", "lib/ticket.lua", "a bell is full too early", "if tokens(bell) < 64 then", "if tokens(bell) < 63 then"),
     of("read", "lib/home.lua", "a lease is not found", "if expiry then", "if false then"),

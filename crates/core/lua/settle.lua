@@ -44,8 +44,14 @@ local rows, handles, members, numbers = ARGV, {}, {}, {}
 if #rows > 6 * MOST_ROWS then
   return redis.error_reply('BADARG settle: up to 256 rows')
 end
+local text, number
 for at = 1, #rows, 6 do
-  local word, number, failure, answer = rows[at + 2], tonumber(rows[at + 3]), rows[at + 4], rows[at + 5]
+  local word, failure, answer = rows[at + 2], rows[at + 4], rows[at + 5]
+  if rows[at + 3] ~= text then
+    -- A number read from text is dear, and the next one is often the same.
+    text = rows[at + 3]
+    number = tonumber(text)
+  end
   if #rows % 6 ~= 0 or #rows[at] ~= 32 or #rows[at + 1] ~= 32 or not MARK[word] or not number or number < 0
     or (#failure ~= 3 and #failure ~= 0) or (word == 'retry' and #failure ~= 3)
     or (word == 'ack' and (#answer < 4 or number > 65535)) or (word == 'bury' and (number < GAVE_UP or number > TOO_LARGE)) then

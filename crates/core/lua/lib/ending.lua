@@ -14,20 +14,20 @@ end
 -- The lane that a request is counted under: its own, or its tenant's; none where lengths lie, so that one damaged ticket
 -- does not fail the whole call.
 local function lane_in(ticket)
-  local from = 190
+  local from, tenant = 190, nil
   for _ = 1, 2 do
     local high, low = byte(ticket, from, from + 1)
     if not low then
       return ''
     end
     from = from + 2 + 256 * high + low
+    tenant = tenant or from - 1
   end
   local high, low = byte(ticket, from, from + 1)
   if not low or #ticket < from + 1 + 256 * high + low then
     return ''
   elseif high + low == 0 then
-    high, low = byte(ticket, 190, 191)
-    from = 190
+    return cut(ticket, 192, tenant)
   end
   return cut(ticket, from + 2, from + 1 + 256 * high + low)
 end
@@ -80,8 +80,12 @@ end
 local function finish(batch, handle, ticket, outcome, status, answer)
   local key, generation, lane = cut(handle, 17), cut(ticket, 11, 18), lane_in(ticket)
   local high, low = byte(ticket, 188, 189)
-  local record = char(1, outcome) .. generation .. batch.stamp .. cut(ticket, 79, 86) .. cut(ticket, 160, 162)
-    .. char((status - status % 256) / 256, status % 256) .. cut(ticket, 188, 189 + 256 * high + low) .. answer
+  if outcome ~= batch.outcome or status ~= batch.status then
+    -- Mostly what it was for the one before.
+    batch.outcome, batch.head, batch.status, batch.number = outcome, pack('>BB', 1, outcome), status, pack('>I2', status)
+  end
+  local record = batch.head .. generation .. batch.stamp .. cut(ticket, 79, 86) .. cut(ticket, 160, 162)
+    .. batch.number .. cut(ticket, 188, 189 + 256 * high + low) .. answer
   local results, tickets, told = batch.results, batch.tickets, batch.told
   local size, length = #results, #record
   results[size + 1], results[size + 2] = key, record

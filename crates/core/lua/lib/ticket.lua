@@ -7,7 +7,7 @@
 local NO_FENCE = string.rep('\0', 32)
 
 -- What is called for each item, without a look into a table of functions each time.
-local byte, char, cut, find, pack, unpack = string.byte, string.char, string.sub, string.find, struct.pack, unpack
+local byte, cut, find, pack, unpack = string.byte, string.sub, string.find, struct.pack, unpack
 
 -- The most rows of one call: more would hold up the server, and some thousands fail half-way, where Lua has no way back.
 local MOST_ROWS = 256
@@ -24,12 +24,14 @@ local function digits(number)
   return string.format('%.0f', number)
 end
 
+-- Its flags, if it is whole and of this version.
 local function readable(ticket)
   if not ticket or #ticket < 189 then
     return false
   end
+  local version, flags = byte(ticket, 1, 2)
   local high, low = byte(ticket, 188, 189)
-  return byte(ticket, 1) == 1 and #ticket >= 189 + 256 * high + low
+  return version == 1 and #ticket >= 189 + 256 * high + low and flags
 end
 
 local function handle_in(ticket, key)
