@@ -238,11 +238,6 @@ pub(crate) const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "settle.lua",
-        "write dropped: settled[member] = true (no. 2)",
-        "a second row of the lease is told the same, and it is removed all the same",
-    ),
-    (
-        "settle.lua",
         "swapped: flush('HSET', keys.ticket, tickets) / flush('ZADD', keys.pending, pending)",
         BOTH,
     ),

@@ -29,7 +29,7 @@ pub(crate) const SEEN: &[Seen] = &[
         scripts: &["claim"],
         edits: &[
             (
-                "      leased[2 * count - 1], leased[2 * count] = expiry, member\n",
+                "      leased[2 * count - 1], leased[2 * count] = till, member\n",
                 "      redis.call('ZADD', keys.leased, digits(expiry), member)\n",
             ),
             (
@@ -69,8 +69,8 @@ pub(crate) const SEEN: &[Seen] = &[
                 "    first = redis.call('ZRANGEBYSCORE', keys.pending, '-inf', '+inf'",
             ),
             (
-                "    handles[at], deadlines[at] = first[2 * at - 1], tonumber(first[2 * at])\n",
-                "    if tonumber(first[2 * at]) > now then\n      handles[#handles + 1], deadlines[#handles + 1] = first[2 * at - 1], tonumber(first[2 * at])\n    end\n",
+                "    handles[at], deadlines[at] = first[2 * at - 1], deadline\n",
+                "    if deadline > now then\n      handles[#handles + 1], deadlines[#handles + 1] = first[2 * at - 1], deadline\n    end\n",
             ),
         ],
         slant: None,
@@ -110,8 +110,8 @@ pub(crate) const SEEN: &[Seen] = &[
         file: "settle.lua",
         scripts: &["settle"],
         edits: &[(
-            "  if settled[member] or not held[row] then\n",
-            "  local free = named and ticket:sub(87, 118) == NO_FENCE\n  if settled[member] or not free and not held[row] then\n",
+            "  if repeated or not held[row] then\n",
+            "  local free = named and ticket:sub(87, 118) == NO_FENCE\n  if repeated or not free and not held[row] then\n",
         )],
         slant: None,
     },
@@ -143,8 +143,8 @@ pub(crate) const SEEN: &[Seen] = &[
         file: "settle.lua",
         scripts: &["settle"],
         edits: &[(
-            "  if settled[member] or not held[row] then\n",
-            "  if word == 'ack' and named then\n    redis.call('HSET', keys.result, key, answer)\n  end\n  if settled[member] or not held[row] then\n",
+            "  if repeated or not held[row] then\n",
+            "  if word == 'ack' and named then\n    redis.call('HSET', keys.result, key, answer)\n  end\n  if repeated or not held[row] then\n",
         )],
         slant: None,
     },

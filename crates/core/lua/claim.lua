@@ -151,9 +151,14 @@ else
   end
   busy = #due == 64 or late
   local ended_before = #removed.pending
-  local handles, deadlines, suspected_at = {}, {}, 0
+  local handles, deadlines, suspected_at, known, deadline = {}, {}, 0, nil, nil
   for at = 1, math.min(#first / 2, room) do
-    handles[at], deadlines[at] = first[2 * at - 1], tonumber(first[2 * at])
+    -- A number read from text is dear, and the next one is often the same.
+    local text = first[2 * at]
+    if text ~= known then
+      known, deadline = text, tonumber(text)
+    end
+    handles[at], deadlines[at] = first[2 * at - 1], deadline
   end
   if head[1] and room > 0 and may_suspect and not (meta[4] and redis.call('ZSCORE', keys.leased, meta[4])) then
     local place, sequence, deadline = 1, sequence_in(head[1]), tonumber(head[2])
@@ -166,40 +171,45 @@ else
     suspected_at = place
   end
 
-  local found, names = tickets_of(keys.ticket, handles)
+  local found, names = tickets_in(keys.ticket, handles)
   local taken, count, size, leased, tickets, suspect = {}, 0, 0, {}, {}, nil
   local stamp = pack('>I8', now)
-  local owner = fence .. stamp
+  -- Nothing that is leased is late, so that all leases end at one time: its text is made once.
+  local owner, expiry, till = fence .. stamp, now + lease, nil
   for at, handle in ipairs(handles) do
     local deadline, home = deadlines[at], at == suspected_at and 'suspects' or 'pending'
     local key = names[at]
-    local ticket = found[key]
+    local ticket = found[at]
+    local flags = readable(ticket)
     if count == room or at > rest then
       break
     elseif #handle ~= 32 then
       -- No handle of ours, and nothing to end.
       put(removed[home], handle)
-    elseif not readable(ticket) then
+    elseif not flags then
       finish(ends(), handle, mend(keys, handle), UNUSABLE, 0, NO_ANSWER)
       put(removed[home], handle)
       ended[#ended + 1] = {handle, UNUSABLE}
     elseif not is_of(ticket, handle) then
       put(removed[home], handle)
     else
-      local body, attempts = struct.unpack('>I4I4', ticket, 75)
+      local body, attempts, lapses = struct.unpack('>I4I4I4', ticket, 75)
       if count > 0 and size + body > budget then
         break
       end
       count, size = count + 1, size + body
-      local expiry, member, left = math.min(now, deadline) + lease, fence .. '|' .. handle, removed[home]
-      ticket = cut(ticket, 1, 78) .. pack('>I4', attempts + 1) .. cut(ticket, 83, 86) .. owner .. cut(ticket, 127)
+      if count == 1 then
+        till = digits(expiry)
+      end
+      local member, left = fence .. '|' .. handle, removed[home]
+      ticket = cut(ticket, 1, 78) .. pack('>I4I4', attempts + 1, lapses) .. owner .. cut(ticket, 127)
       taken[count], left[#left + 1] = handle, handle
       tickets[2 * count - 1], tickets[2 * count] = key, ticket
-      leased[2 * count - 1], leased[2 * count] = expiry, member
+      leased[2 * count - 1], leased[2 * count] = till, member
       if home == 'suspects' then
         suspect = member
       end
-      answers[count + 1] = {'lease', handle, ticket, deadline - now, expiry - now, byte(ticket, 2) % 2}
+      answers[count + 1] = {'lease', handle, ticket, deadline - now, expiry - now, flags % 2}
     end
   end
   pending = #first / 2 - (#removed.pending - ended_before)

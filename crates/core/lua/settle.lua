@@ -44,8 +44,14 @@ local rows, handles, members, numbers = ARGV, {}, {}, {}
 if #rows > 6 * MOST_ROWS then
   return redis.error_reply('BADARG settle: up to 256 rows')
 end
+local text, number
 for at = 1, #rows, 6 do
-  local word, number, failure, answer = rows[at + 2], tonumber(rows[at + 3]), rows[at + 4], rows[at + 5]
+  local word, failure, answer = rows[at + 2], rows[at + 4], rows[at + 5]
+  if rows[at + 3] ~= text then
+    -- A number read from text is dear, and the next one is often the same.
+    text = rows[at + 3]
+    number = tonumber(text)
+  end
   if #rows % 6 ~= 0 or #rows[at] ~= 32 or #rows[at + 1] ~= 32 or not MARK[word] or not number or number < 0
     or (#failure ~= 3 and #failure ~= 0) or (word == 'retry' and #failure ~= 3)
     or (word == 'ack' and (#answer < 4 or number > 65535)) or (word == 'bury' and (number < GAVE_UP or number > TOO_LARGE)) then
@@ -60,8 +66,8 @@ end
 
 allowed('HINCRBY', 'HSET', 'ZADD', 'HDEL', 'ZREM', 'RPUSH')
 local now = clock()
-local found, names = tickets_of(keys.ticket, handles)
-local batch, answers, settled = endings(now), {}, {}
+local found, names = tickets_in(keys.ticket, handles)
+local batch, answers, first_of, again = endings(now), {}, {}, {}
 local stamp = batch.stamp
 local owners, tickets, pending, suspects, delayed, soonest = {}, {}, {}, {}, {}, nil
 local held = redis.call('ZMSCORE', keys.leased, unpack(members))
@@ -69,33 +75,38 @@ for row, member in ipairs(members) do
   local at, handle = 6 * row - 5, handles[row]
   local fence, word, number, failure, answer = rows[at], rows[at + 2], numbers[row], rows[at + 4], rows[at + 5]
   local key = names[row]
-  local ticket = found[key]
+  -- Rows of one request see what those before them made of its ticket, and a lease that one of those has settled is over.
+  local at_first, repeated = first_of[key], false
+  if at_first then
+    repeated = members[at_first] == member or again[member]
+    again[member] = true
+  else
+    at_first, first_of[key] = row, row
+  end
+  local ticket = found[at_first]
   local whole = readable(ticket)
   local named = whole and is_of(ticket, handle)
-  if settled[member] or not held[row] then
+  if repeated or not held[row] then
     if not named then
-      answers[#answers + 1] = 'gone'
+      answers[row] = 'gone'
     elseif fence == NO_FENCE then
       -- Before its first settle a ticket holds no fence in that place: an empty one has settled nothing.
-      answers[#answers + 1] = 'fenced'
+      answers[row] = 'fenced'
     elseif ticket:sub(127, 158) == fence then
-      answers[#answers + 1] = {'already', WORD[ticket:sub(159, 159)]}
+      answers[row] = {'already', WORD[ticket:sub(159, 159)]}
     else
-      answers[#answers + 1] = 'fenced'
+      answers[row] = 'fenced'
     end
   elseif not whole then
-    settled[member] = true
     owners[#owners + 1] = member
     ticket = mend(keys, handle)
     finish(batch, handle, ticket, UNUSABLE, 0, NO_ANSWER)
-    found[key] = ticket
-    answers[#answers + 1] = {'ended', UNUSABLE}
+    found[at_first] = ticket
+    answers[row] = {'ended', UNUSABLE}
   elseif not named then
-    settled[member] = true
     owners[#owners + 1] = member
-    answers[#answers + 1] = 'gone'
+    answers[row] = 'gone'
   else
-    settled[member] = true
     owners[#owners + 1] = member
     local counts, rest = cut(ticket, 1, 86), cut(ticket, 160)
     if word == 'release' and number == 0 then
@@ -106,29 +117,31 @@ for row, member in ipairs(members) do
       rest = failure .. stamp .. cut(ticket, 171)
     end
     ticket = counts .. NO_FENCE .. cut(ticket, 119, 126) .. fence .. MARK[word] .. rest
-    found[key] = ticket
-    local asked, deadline = byte(ticket, 2) % 2 == 1, deadline_in(ticket)
-    local start = word == 'retry' and now + number or now
+    found[at_first] = ticket
     if word == 'ack' then
       finish(batch, handle, ticket, ANSWERED, number, answer)
-      answers[#answers + 1] = 'ok'
+      answers[row] = 'ok'
     elseif word == 'bury' then
       local status = #failure == 3 and struct.unpack('>I2', failure, 2) or 0
       finish(batch, handle, ticket, number, status, #answer >= 4 and answer or NO_ANSWER)
-      answers[#answers + 1] = 'ok'
-    elseif asked or start >= deadline then
-      local outcome = asked and CANCELLED or DEADLINE_EXCEEDED
-      finish(batch, handle, ticket, outcome, 0, NO_ANSWER)
-      answers[#answers + 1] = {'ended', outcome}
+      answers[row] = 'ok'
     else
-      put(tickets, key, ticket)
-      if word == 'retry' then
-        put(delayed, digits(start), handle)
-        soonest = math.min(soonest or start, start)
+      local asked, deadline = byte(ticket, 2) % 2 == 1, deadline_in(ticket)
+      local start = word == 'retry' and now + number or now
+      if asked or start >= deadline then
+        local outcome = asked and CANCELLED or DEADLINE_EXCEEDED
+        finish(batch, handle, ticket, outcome, 0, NO_ANSWER)
+        answers[row] = {'ended', outcome}
       else
-        put(suspected(ticket) and suspects or pending, digits(deadline), handle)
+        put(tickets, key, ticket)
+        if word == 'retry' then
+          put(delayed, digits(start), handle)
+          soonest = math.min(soonest or start, start)
+        else
+          put(suspected(ticket) and suspects or pending, digits(deadline), handle)
+        end
+        answers[row] = 'ok'
       end
-      answers[#answers + 1] = 'ok'
     end
   end
 end

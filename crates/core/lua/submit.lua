@@ -43,7 +43,7 @@ local guard = tonumber(ARGV[1])
 if not guard or guard < 0 or (#ARGV - 1) % 4 ~= 0 or #ARGV - 1 > 4 * MOST_ROWS then
   return redis.error_reply('BADARG submit: a time to keep, then up to 256 rows of 4')
 end
-local names = {}
+local names, deadlines, starts = {}, {}, {}
 for at = 2, #ARGV, 4 do
   local deadline, start = struct.unpack('>I8I8', readable(ARGV[at + 1]) and ARGV[at + 1] or string.rep('\0', 66), 51)
   if #ARGV[at] ~= 16 or start >= deadline then
@@ -51,17 +51,15 @@ for at = 2, #ARGV, 4 do
   elseif #ARGV[at + 3] ~= 0 and #ARGV[at + 3] ~= 24 then
     return redis.error_reply('BADARG submit: limits of 24 bytes, or none')
   end
-  names[#names + 1] = ARGV[at]
+  local row = #names + 1
+  names[row], deadlines[row], starts[row] = ARGV[at], deadline, start
 end
 
 allowed('HSET', 'ZADD', 'RPUSH')
 local now = clock()
 local tickets = {}
 if #names > 0 then
-  local found = redis.call('HMGET', keys.ticket, unpack(names))
-  for at = 1, #names do
-    tickets[names[at]] = found[at]
-  end
+  tickets = redis.call('HMGET', keys.ticket, unpack(names))
 end
 local policy = redis.call('HMGET', keys.meta, 'capacity', 'capacity_bytes', 'bytes', 'seq')
 local capacity, room = tonumber(policy[1]), tonumber(policy[2])
@@ -115,8 +113,8 @@ local new_tickets, requests, pending, delayed, kept_on = {}, {}, {}, {}, {finish
 local rows, stamp, count = ARGV, pack('>I8', now), 0
 for at = 2, #rows, 4 do
   local key, draft, request, row = rows[at], rows[at + 1], rows[at + 2], (at + 2) / 4
-  local kept = tickets[key]
-  local deadline, start = struct.unpack('>I8I8', draft, 51)
+  -- What this very call has taken in under the key, or what was there.
+  local kept, deadline, start = new[key] or tickets[row], deadlines[row], starts[row]
   local whole, handle, home, score = kept and readable(kept), nil, 'pending', '0'
   if whole and new[key] then
     home = struct.unpack('>I8', kept, 59) > now and 'delayed' or 'pending'
@@ -159,7 +157,7 @@ for at = 2, #rows, 4 do
         local place = number .. cut(draft, 11, 18)
         local ticket = cut(draft, 1, 2) .. place .. cut(draft, 19, 66) .. stamp .. cut(draft, 75)
         local field, line = 2 * count + 1, start > now and delayed or pending
-        count, new[key], tickets[key] = count + 1, true, ticket
+        count, new[key] = count + 1, ticket
         new_tickets[field], new_tickets[field + 1] = key, ticket
         requests[field], requests[field + 1] = key, request
         field = #line + 1

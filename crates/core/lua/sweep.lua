@@ -39,7 +39,7 @@ for _, key in ipairs({keys.request, keys.result, keys.meta, keys.lanes, sessions
 end
 for _, home in ipairs({'finished', 'dead'}) do
   local due = redis.call('ZRANGEBYSCORE', keys[home], '-inf', digits(now), 'LIMIT', 0, limit)
-  local tickets, names = tickets_of(keys.ticket, due)
+  local tickets, names = tickets_in(keys.ticket, due)
   local fields, requests = {}, nil
   if home == 'finished' and #due > 0 then
     -- It keeps none: one look at all of them shows it.
@@ -47,7 +47,7 @@ for _, home in ipairs({'finished', 'dead'}) do
   end
   for at, handle in ipairs(due) do
     local key = names[at]
-    local ticket = tickets[key]
+    local ticket = tickets[at]
     local whole = readable(ticket)
     if not whole or is_of(ticket, handle) then
       local request = requests and #(requests[at] or '') or redis.call('HSTRLEN', keys.request, key)

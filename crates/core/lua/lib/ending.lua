@@ -14,20 +14,20 @@ end
 -- The lane that a request is counted under: its own, or its tenant's; none where lengths lie, so that one damaged ticket
 -- does not fail the whole call.
 local function lane_in(ticket)
-  local from = 190
+  local from, tenant = 190, nil
   for _ = 1, 2 do
     local high, low = byte(ticket, from, from + 1)
     if not low then
       return ''
     end
     from = from + 2 + 256 * high + low
+    tenant = tenant or from - 1
   end
   local high, low = byte(ticket, from, from + 1)
   if not low or #ticket < from + 1 + 256 * high + low then
     return ''
   elseif high + low == 0 then
-    high, low = byte(ticket, 190, 191)
-    from = 190
+    return cut(ticket, 192, tenant)
   end
   return cut(ticket, from + 2, from + 1 + 256 * high + low)
 end
@@ -80,24 +80,27 @@ end
 local function finish(batch, handle, ticket, outcome, status, answer)
   local key, generation, lane = cut(handle, 17), cut(ticket, 11, 18), lane_in(ticket)
   local high, low = byte(ticket, 188, 189)
-  local record = pack('>BB', 1, outcome) .. generation .. batch.stamp .. cut(ticket, 79, 86) .. cut(ticket, 160, 162)
-    .. pack('>I2', status) .. cut(ticket, 188, 189 + 256 * high + low) .. answer
+  if outcome ~= batch.outcome or status ~= batch.status then
+    -- Mostly what it was for the one before.
+    batch.outcome, batch.head, batch.status, batch.number = outcome, pack('>BB', 1, outcome), status, pack('>I2', status)
+  end
+  local record = batch.head .. generation .. batch.stamp .. cut(ticket, 79, 86) .. cut(ticket, 160, 162)
+    .. batch.number .. cut(ticket, 188, 189 + 256 * high + low) .. answer
   local results, tickets, told = batch.results, batch.tickets, batch.told
-  local size = #results
+  local size, length = #results, #record
   results[size + 1], results[size + 2] = key, record
   tickets[size + 1], tickets[size + 2] = key, unowned(ticket)
-  local place = #told
-  told[place + 1], told[place + 2] = key, generation
+  -- As many as of those, since there are two of each.
+  told[size + 1], told[size + 2] = key, generation
   if outcome >= GAVE_UP then
     put(batch.dead, handle)
   else
     local bodies = batch.bodies
-    batch.finished[#bodies + 1] = handle
-    bodies[#bodies + 1] = key
-    batch.freed[key] = lane
+    local place = #bodies + 1
+    batch.finished[place], bodies[place], batch.freed[place] = handle, key, lane
   end
-  count_lane(batch.lanes, lane, -1, #record)
-  batch.bytes = batch.bytes + #record
+  count_lane(batch.lanes, lane, -1, length)
+  batch.bytes = batch.bytes + length
 end
 
 -- Fails the call, if one of the keys holds another type than what `publish` writes there; for those who write before it.
@@ -114,7 +117,7 @@ local function write_ends(batch, keys)
   for at, key in ipairs(batch.bodies) do
     local size = redis.call('HSTRLEN', keys.request, key)
     batch.bytes = batch.bytes - size
-    count_lane(batch.lanes, batch.freed[key], 0, -size)
+    count_lane(batch.lanes, batch.freed[at], 0, -size)
   end
   -- Nothing is written yet, and by now every key was read but these: another type under one fails the call here.
   redis.call('HLEN', keys.result)

@@ -7,7 +7,7 @@
 local NO_FENCE = string.rep('\0', 32)
 
 -- What is called for each item, without a look into a table of functions each time.
-local byte, cut, pack, unpack = string.byte, string.sub, struct.pack, unpack
+local byte, cut, find, pack, unpack = string.byte, string.sub, string.find, struct.pack, unpack
 
 -- The most rows of one call: more would hold up the server, and some thousands fail half-way, where Lua has no way back.
 local MOST_ROWS = 256
@@ -24,21 +24,23 @@ local function digits(number)
   return string.format('%.0f', number)
 end
 
+-- Its flags, if it is whole and of this version.
 local function readable(ticket)
   if not ticket or #ticket < 189 then
     return false
   end
+  local version, flags = byte(ticket, 1, 2)
   local high, low = byte(ticket, 188, 189)
-  return byte(ticket, 1) == 1 and #ticket >= 189 + 256 * high + low
+  return version == 1 and #ticket >= 189 + 256 * high + low and flags
 end
 
 local function handle_in(ticket, key)
   return cut(ticket, 3, 18) .. key
 end
 
--- Whether a ticket that lies under the key of this handle is of its generation.
+-- Whether a ticket that lies under the key of this handle is of its generation: one string less than to compare two.
 local function is_of(ticket, handle)
-  return cut(ticket, 3, 18) == cut(handle, 1, 16)
+  return find(ticket, cut(handle, 1, 16), 3, true) == 3
 end
 
 local function deadline_in(ticket)
@@ -59,16 +61,21 @@ local function unowned(ticket)
   return cut(ticket, 1, 86) .. NO_FENCE .. cut(ticket, 119)
 end
 
--- Tickets of many handles in one call: key -> ticket, or false where there is none; and the keys, in their order.
-local function tickets_of(hash, handles)
-  local keys, found = {}, {}
+-- Tickets of many handles in one call, each at its place, or false where there is none; and the keys.
+local function tickets_in(hash, handles)
+  local keys = {}
   for at = 1, #handles do
     keys[at] = cut(handles[at], 17)
   end
   if #keys == 0 then
-    return found, keys
+    return {}, keys
   end
-  local values = redis.call('HMGET', hash, unpack(keys))
+  return redis.call('HMGET', hash, unpack(keys)), keys
+end
+
+-- The same for who asks by key: key -> ticket, or false; and the keys.
+local function tickets_of(hash, handles)
+  local found, values, keys = {}, tickets_in(hash, handles)
   for at = 1, #keys do
     found[keys[at]] = values[at]
   end

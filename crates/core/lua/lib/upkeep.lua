@@ -6,9 +6,9 @@ end
 
 -- Moves what is due from `delayed` to where it is claimed from. Returns what was moved.
 local function promote_due(keys, now, due)
-  local tickets, pending, suspects, moved = tickets_of(keys.ticket, due), {}, {}, {}
-  for _, handle in ipairs(due) do
-    local ticket = tickets[handle:sub(17)]
+  local tickets, pending, suspects, moved = tickets_in(keys.ticket, due), {}, {}, {}
+  for at, handle in ipairs(due) do
+    local ticket = tickets[at]
     if not readable(ticket) then
       -- Claim ends it, with a record; its own deadline is lost with its ticket.
       put(pending, digits(now + 1), handle)
@@ -34,9 +34,9 @@ local function expire_heads(keys, now, batch, limit)
   local ended, reached, seen = {}, false, 0
   for _, home in ipairs({'pending', 'suspects'}) do
     local late = redis.call('ZRANGEBYSCORE', keys[home], '-inf', digits(now), 'LIMIT', 0, limit)
-    local tickets = tickets_of(keys.ticket, late)
-    for _, handle in ipairs(late) do
-      local ticket = tickets[handle:sub(17)]
+    local tickets = tickets_in(keys.ticket, late)
+    for at, handle in ipairs(late) do
+      local ticket = tickets[at]
       -- What is no handle of ours has nothing to end: it only leaves.
       local ours = #handle == 32
       if ours and not readable(ticket) then
