@@ -119,7 +119,7 @@ fn may_go_on(work: &Work) -> Result<(), SettleKind> {
         return Err(stopped(Stop::Lost, false));
     }
     if work.deadline <= Instant::now() {
-        return Err(decide::after_deadline());
+        return Err(decide::after_deadline(false));
     }
     Ok(())
 }
@@ -133,7 +133,7 @@ async fn read(work: &mut Work) -> Result<Option<Bytes>, SettleKind> {
     tokio::select! {
         biased;
         why = work.claim.stopped() => Err(stopped(why, false)),
-        () = sleep_until(work.deadline) => Err(decide::after_deadline()),
+        () = sleep_until(work.deadline) => Err(decide::after_deadline(false)),
         // Boxed: few requests are large, and each keeps the room of the largest state that it may come to.
         request = Box::pin(large.read()) => Ok(request),
     }
@@ -200,15 +200,13 @@ async fn dispatch(
     let began = Duration::from_millis(ticket.deadline).saturating_sub(left);
     let now = SystemTime::UNIX_EPOCH + began + started.elapsed();
     let (sign, heard) = (sign(&end, now), heard(&end));
+    let (attempts, max_attempts) = (ticket.attempts, queue.max_attempts);
+    let (left, is_unsent_probe) = (until(deadline), watch.is_probe && !sent.get());
+    let at = Circumstances { attempts, max_attempts, left, now, is_unsent_probe };
     let kind = match end {
         End::Stopped(why) => stopped(why, sent.get()),
-        End::DeadlinePassed => decide::after_deadline(),
-        End::Replied(reply) => {
-            let (attempts, max_attempts) = (ticket.attempts, queue.max_attempts);
-            let (left, is_unsent_probe) = (until(deadline), watch.is_probe && !sent.get());
-            let at = Circumstances { attempts, max_attempts, left, now, is_unsent_probe };
-            decide::after(reply, &at, &mut rand::rng())
-        }
+        End::DeadlinePassed => decide::after_deadline(at.is_last()),
+        End::Replied(reply) => decide::after(reply, &at, &mut rand::rng()),
     };
     if let Some(span) = span {
         traced::end(span, heard, &kind);

@@ -17,6 +17,7 @@ use rand::Rng;
 use tokio::time::Instant;
 
 use crate::backoff::between;
+use crate::gateway::ASKED_FOR;
 
 /// So many refusals with no answer among them: nothing gets through.
 const IN_A_ROW: u32 = 5;
@@ -58,11 +59,23 @@ pub(crate) enum Sign {
         /// Which stage of it failed.
         reason: &'static str,
     },
-    /// It took the call, and nothing came back for as long as an attempt may take, or who lives is silent.
+    /// It took the call, and nothing came back for as long as an attempt may take.
     Silent {
         /// How that was told, as a word.
         reason: &'static str,
     },
+    /// It took the call, and did not say on its connection that it lives. That tells of this connection: of the target
+    /// only where nobody was answered meanwhile.
+    Dead {
+        /// How that was told, as a word.
+        reason: &'static str,
+    },
+}
+
+impl Sign {
+    fn is_silence(self) -> bool {
+        matches!(self, Self::Silent { .. } | Self::Dead { .. })
+    }
 }
 
 /// The end of a call, or of an attempt that had none.
@@ -137,6 +150,8 @@ pub(crate) struct Breaker {
     open: Option<Open>,
     /// How often it was opened.
     openings: u32,
+    /// When the latest answer came, open or not.
+    answered_at: Option<Instant>,
 }
 
 /// Refusals with no answer among them: a row.
@@ -175,7 +190,8 @@ impl Breaker {
         let (count, since, before, silent) = (0, None, ceiling, false);
         let refusals = Refusals { count, since, before, patience, reason, asked, silent };
         let (allowed, known) = (ceiling, ceiling);
-        Self { ceiling, allowed, known, refusals, cut_at: None, open: None, openings: 0 }
+        let (cut_at, open, openings, answered_at) = (None, None, 0, None);
+        Self { ceiling, allowed, known, refusals, cut_at, open, openings, answered_at }
     }
 
     /// How many more calls may begin now, beside those that run and those that may come of claims
@@ -251,7 +267,10 @@ impl Breaker {
         if let Some(open) = probed {
             open.out = open.out.saturating_sub(1);
         }
-        match sign {
+        if sign == Some(Sign::Answered) {
+            self.answered_at = self.answered_at.max(Some(now));
+        }
+        match sign.filter(|sign| !self.is_of_one_connection(*sign, now)) {
             Some(Sign::Answered) if self.open.is_none() => {
                 self.refusals.count = 0;
                 self.grow(if call.taken { 0.0 } else { 1.0 }, now);
@@ -263,6 +282,13 @@ impl Breaker {
             None => {}
         }
         false
+    }
+
+    /// Whether only a connection is dead: while it was asked whether it lives, somebody was answered. All of its calls end at
+    /// one moment, so they would be a row by themselves. A target that hangs answers nobody for as long.
+    fn is_of_one_connection(&self, sign: Sign, now: Instant) -> bool {
+        let answered = self.answered_at.map(|at| now.saturating_duration_since(at));
+        matches!(sign, Sign::Dead { .. }) && answered.is_some_and(|ago| ago < ASKED_FOR)
     }
 
     /// A probe was ended by its deadline or its caller. It is followed by another, but not at once.
@@ -303,7 +329,7 @@ impl Breaker {
         }
         // A burst that was sent at once is refused at once: that is one refusal.
         let answered_by_a_cut = self.cut_at.is_some_and(|cut| call.began <= cut);
-        if answered_by_a_cut || matches!(sign, Sign::Silent { .. }) {
+        if answered_by_a_cut || sign.is_silence() {
             return false;
         }
         self.allowed = (self.allowed / 2.0).max(1.0);
@@ -334,7 +360,9 @@ impl Refusals {
     fn add(&mut self, sign: Sign, allowed: f64, call: Call, now: Instant) {
         let (reason, asked) = match sign {
             Sign::Busy { reason, asked } => (reason, asked),
-            Sign::Unreachable { reason } | Sign::Silent { reason } => (reason, None),
+            Sign::Unreachable { reason } | Sign::Silent { reason } | Sign::Dead { reason } => {
+                (reason, None)
+            }
             Sign::Answered => return,
         };
         if self.count == 0 {
@@ -344,7 +372,7 @@ impl Refusals {
         self.asked = self.asked.zip(asked).map(|(before, asked)| before.min(asked));
         self.count = self.count.saturating_add(1);
         self.reason = reason;
-        self.silent |= matches!(sign, Sign::Silent { .. });
+        self.silent |= sign.is_silence();
         if !matches!(sign, Sign::Unreachable { .. }) {
             let late = 2 * now.saturating_duration_since(call.began);
             self.patience = self.patience.max(late);

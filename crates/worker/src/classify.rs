@@ -80,7 +80,8 @@ pub(crate) fn sign_of_fault(fault: Fault) -> Option<Sign> {
     let reason = FailureCode::from(fault).word();
     match fault {
         Fault::Connect | Fault::ConnectTimeout | Fault::Tls => Some(Sign::Unreachable { reason }),
-        Fault::Unanswered | Fault::Dead => Some(Sign::Silent { reason }),
+        Fault::Unanswered => Some(Sign::Silent { reason }),
+        Fault::Dead => Some(Sign::Dead { reason }),
         _ => None,
     }
 }
@@ -102,7 +103,7 @@ mod tests {
         }
         let silent = Sign::Silent { reason: "attempt-timeout" };
         assert_eq!(sign_of_fault(Fault::Unanswered), Some(silent));
-        assert_eq!(sign_of_fault(Fault::Dead), Some(Sign::Silent { reason: "reset" }));
+        assert_eq!(sign_of_fault(Fault::Dead), Some(Sign::Dead { reason: "reset" }));
         for fault in [Fault::Reset, Fault::Stall, Fault::AttemptTimeout, Fault::CutBody] {
             assert_eq!(sign_of_fault(fault), None);
         }

@@ -11,6 +11,9 @@ use crate::breaker::Sign;
 use crate::classify::{Fault, is_retried, sign_of_fault};
 use crate::gateway::{Answer, Reply};
 
+/// The clock of Redis is set back by no more than this.
+const ANY_STEP: Duration = Duration::from_secs(24 * 3600);
+
 /// What counts, beside the reply itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Circumstances {
@@ -51,12 +54,15 @@ pub(crate) fn after(
 }
 
 /// The deadline has passed while the call was under way: there is no answer to show.
-pub(crate) fn after_deadline() -> SettleKind {
+///
+/// `was_last` if it was a call, and the last that there may be.
+pub(crate) fn after_deadline(was_last: bool) -> SettleKind {
     // Redis ends what could only start again after its deadline. Its clock may be behind ours by a
     // little, so the next start is put a little later. Not by more: ours is early where that of Redis was set back, and
-    // what then has seconds left is tried again.
+    // what then has seconds left is tried again, but no more than `max_attempts` times, of which Redis does not know.
     let failure = Failure { code: FailureCode::AttemptTimeout, status: 0 };
-    SettleKind::Retry { delay: Duration::from_secs(1), failure }
+    let delay = if was_last { ANY_STEP } else { Duration::from_secs(1) };
+    SettleKind::Retry { delay, failure }
 }
 
 /// The request can't be made into a call.
@@ -102,7 +108,8 @@ fn asked_by(answer: &Answer, at: &Circumstances) -> Option<Duration> {
 }
 
 impl Circumstances {
-    fn is_last(&self) -> bool {
+    /// Whether there may be no other attempt.
+    pub(crate) fn is_last(&self) -> bool {
         self.max_attempts.is_some_and(|max| self.attempts >= max)
     }
 }
@@ -234,7 +241,7 @@ mod tests {
     fn a_fault_shortly_before_the_deadline_is_left_to_redis_to_end() {
         let late = Circumstances { left: Duration::from_millis(100), ..at() };
         assert!(delay(decided(Err(Fault::Reset), late)) >= Duration::from_millis(500));
-        let SettleKind::Retry { delay, .. } = after_deadline() else { panic!() };
+        let SettleKind::Retry { delay, .. } = after_deadline(false) else { panic!() };
         assert!(delay >= Duration::from_secs(1), "beyond any doubt about the clocks");
     }
 
@@ -242,8 +249,16 @@ mod tests {
     fn whether_a_deadline_has_passed_is_decided_by_the_clock_of_redis() {
         // After a small step back of that one ours may have been up to some seconds too early for a claim that waited.
         let seconds_left = Duration::from_secs(2);
-        let SettleKind::Retry { delay, .. } = after_deadline() else { panic!() };
+        let SettleKind::Retry { delay, .. } = after_deadline(false) else { panic!() };
         assert!(delay < seconds_left, "{delay:?} is beyond a deadline that has not passed");
+    }
+
+    #[test]
+    fn a_deadline_that_was_seen_too_early_gives_the_last_attempt_no_other() {
+        // However far the clock of Redis was set back meanwhile: Redis knows no `max_attempts`.
+        let hours_left = Duration::from_secs(6 * 3600);
+        let SettleKind::Retry { delay, .. } = after_deadline(true) else { panic!() };
+        assert!(delay > hours_left, "in {delay:?} it would start once more");
     }
 
     #[test]

@@ -57,6 +57,11 @@ const IDLE: Duration = Duration::from_secs(4);
 /// [`Target::silence`], but for tests.
 pub(crate) const SILENCE: Duration = Duration::from_secs(10);
 
+/// So many times as long it is given to say that it lives: longer than a server may be held up, a load of its model included.
+const ASKED: u32 = 5;
+/// How long that is, but for tests.
+pub(crate) const ASKED_FOR: Duration = SILENCE.saturating_mul(ASKED);
+
 /// The version of HTTP that is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Http {
@@ -160,8 +165,7 @@ impl Gateway {
             .http2_max_header_list_size(head_limit)
             // Only while a call waits there: one that is idle is not kept for so long.
             .http2_keep_alive_interval(target.silence)
-            // Longer than a server that lives may be held up, a load of its model included.
-            .http2_keep_alive_timeout(5 * target.silence)
+            .http2_keep_alive_timeout(ASKED * target.silence)
             .http2_only(target.http == Http::Two);
         let open = move || client.build(connector.clone());
         let may_share = match target.http {

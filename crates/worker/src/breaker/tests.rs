@@ -6,6 +6,7 @@ use super::*;
 const BUSY: Sign = Sign::Busy { reason: "429", asked: None };
 const DOWN: Sign = Sign::Unreachable { reason: "connect" };
 const SILENT: Sign = Sign::Silent { reason: "attempt-timeout" };
+const DEAD: Sign = Sign::Dead { reason: "reset" };
 
 fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -176,6 +177,49 @@ fn a_probe_whose_deadline_comes_before_silence_can_be_told_closes_the_breaker() 
     let probe = breaker.begin(due);
     breaker.end(probe, None, due + 2 * QUIET, 0, &mut rng());
     assert_eq!(breaker.state(), State::Open, "it may never have had a connection");
+}
+
+/// What a dead connection of HTTP/2 carried ends at one moment, so no answer can come between.
+#[test]
+fn one_dead_connection_opens_nothing_while_others_are_answered() {
+    let (mut breaker, start) = (Breaker::new(64), Instant::now());
+    let dead: Vec<Call> = (0..6).map(|_| breaker.begin(start)).collect();
+    let other = breaker.begin(start + ms(50_000));
+    breaker.end(other, Some(Sign::Answered), start + ms(55_000), 6, &mut rng());
+    for call in dead {
+        assert!(!breaker.end(call, Some(DEAD), start + ms(60_000), 0, &mut rng()));
+    }
+    assert_eq!((breaker.state(), breaker.allowed()), (State::Closed, 64));
+}
+
+#[test]
+fn a_target_whose_connections_die_while_it_answers_nobody_leaves_a_probe() {
+    let (mut breaker, start) = (Breaker::new(64), Instant::now());
+    let dead: Vec<Call> = (0..5).map(|_| breaker.begin(start)).collect();
+    // The last that it said before it hung, by another connection than the first to be asked.
+    let other = breaker.begin(start);
+    breaker.end(other, Some(Sign::Answered), start + ms(9000), 5, &mut rng());
+    for call in dead {
+        breaker.end(call, Some(DEAD), start + ms(60_000), 0, &mut rng());
+    }
+    assert_eq!((breaker.state(), breaker.reason()), (State::Open, "reset"));
+}
+
+#[test]
+fn a_probe_on_a_dead_connection_says_nothing_while_others_are_answered() {
+    for (answered, state) in [(true, State::Limited), (false, State::Open)] {
+        let now = Instant::now();
+        let mut breaker = Breaker::new(64);
+        let old = breaker.begin(now - ms(20));
+        round(&mut breaker, now - ms(10), &[SILENT; 5]);
+        let due = breaker.opens_at().unwrap();
+        let probe = breaker.begin(due);
+        let sign = answered.then_some(Sign::Answered);
+        breaker.end(old, sign, due + ms(55_000), 1, &mut rng());
+        assert_eq!(breaker.state(), State::Open);
+        breaker.end(probe, Some(DEAD), due + ms(60_000), 0, &mut rng());
+        assert_eq!(breaker.state(), state);
+    }
 }
 
 #[test]

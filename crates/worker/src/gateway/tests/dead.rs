@@ -116,8 +116,8 @@ async fn a_connection_that_is_dead_is_noticed_long_before_the_attempt_time_out()
     let started = Instant::now();
     let fault = gateway.ask().await.unwrap_err();
     assert_eq!(FailureCode::from(fault), FailureCode::Reset);
-    let silent = Some(Sign::Silent { reason: "reset" });
-    assert_eq!(sign_of_fault(fault), silent, "five of these open the breaker");
+    let dead = Some(Sign::Dead { reason: "reset" });
+    assert_eq!(sign_of_fault(fault), dead, "five of these open the breaker");
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     whole(gateway.ask().await);
 }
