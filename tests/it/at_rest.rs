@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use holdfast_testkit::eventually;
+use holdfast_testkit::{RedisServer, eventually};
 
-use crate::fleet::{Fleet, SOON};
+use crate::fleet::{Fleet, SOON, Setup};
 
 const WATCHED: Duration = Duration::from_secs(60);
 
@@ -34,7 +34,7 @@ async fn all_connected(fleet: &Fleet) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_system_sends_what_it_is_said_to_send_and_nothing_else() {
-    let fleet = Fleet::start().await;
+    let fleet = Fleet::with(Setup::patient(), RedisServer::start().await).await;
     let (worker, reclaimer) = (fleet.worker(), fleet.reclaimer());
     for role in [&worker, &reclaimer] {
         fleet.ready(role.ops).await;

@@ -13,7 +13,7 @@ async fn cancel(fleet: &Fleet, id: &str) -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_is_cancelled_at_once_and_stays_so() {
-    let fleet = Fleet::start().await;
+    let fleet = Fleet::with(Setup::patient(), RedisServer::start().await).await;
     fleet.submit("pending", "{}").await;
     let later = format!(
         "{{\"id\":\"delayed\",\"timeout\":\"10m\",\"not_before\":{},\"payload\":{{}}}}",
@@ -37,7 +37,7 @@ async fn what_waits_is_cancelled_at_once_and_stays_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_reaches_a_running_call_and_closes_it() {
-    let fleet = Fleet::start().await;
+    let fleet = Fleet::with(Setup::patient(), RedisServer::start().await).await;
     let worker = fleet.worker();
     fleet.gateway.hold(true);
     fleet.submit("k36", "{\"content\":\"<k36>\"}").await;
@@ -62,7 +62,7 @@ async fn a_cancel_reaches_a_running_call_and_closes_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancel_and_completion_may_meet_and_one_of_them_wins() {
-    let fleet = Fleet::start().await;
+    let fleet = Fleet::with(Setup::patient(), RedisServer::start().await).await;
     let _worker = fleet.worker();
     fleet.gateway.script(vec![Rule { delay_ms: Some(20), ..Rule::default() }]).expect("a rule");
     let (mut answered, mut cancelled) = (0, 0);
@@ -99,7 +99,7 @@ async fn cancel_and_completion_may_meet_and_one_of_them_wins() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_that_passes_in_the_queue_ends_the_request_undispatched() {
-    let fleet = Fleet::start().await;
+    let fleet = Fleet::with(Setup::patient(), RedisServer::start().await).await;
     let _reclaimer = fleet.reclaimer();
     fleet.post("{\"id\":\"k23a\",\"timeout\":\"2s\",\"payload\":{}}").await;
     assert_eq!(fleet.result("k23a").await.0, "deadline-exceeded");
@@ -111,7 +111,7 @@ async fn a_deadline_that_passes_in_the_queue_ends_the_request_undispatched() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_that_passes_in_a_call_aborts_it() {
-    let fleet = Fleet::start().await;
+    let fleet = Fleet::with(Setup::patient(), RedisServer::start().await).await;
     let _worker = fleet.worker();
     fleet.gateway.hold(true);
     let submitted = Instant::now();
@@ -123,7 +123,7 @@ async fn a_deadline_that_passes_in_a_call_aborts_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_that_comes_before_the_next_try_ends_the_request() {
-    let fleet = Fleet::start().await;
+    let fleet = Fleet::with(Setup::patient(), RedisServer::start().await).await;
     let _worker = fleet.worker();
     fleet.gateway.script(vec![Rule { status: Some(503), ..Rule::default() }]).expect("a rule");
     fleet.post("{\"id\":\"late\",\"timeout\":\"4s\",\"payload\":{}}").await;
