@@ -57,6 +57,6 @@ async fn answers_that_unpack_without_end_cost_no_more_than_they_are_long() {
         mebibytes(before),
         mebibytes(after),
     );
-    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
     assert!(after < before + ROOM, "{} MiB more", mebibytes(after - before));
 }

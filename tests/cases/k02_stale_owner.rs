@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use holdfast_core::model::{Answer as Kept, Fence, Handle, Session};
 use holdfast_core::redis::{Message, Subscriber};
@@ -125,7 +124,7 @@ async fn a_worker_that_wakes_after_its_heir_has_answered_changes_nothing() {
     a_is_refused_twice(&fleet, &a).await;
     // It sees by its own clock that its lease is over: the call that still runs is closed.
     let late = |all: &[Arrival]| all[..2].iter().any(|it| it.has("<late>") && it.is_aborted());
-    gateway.wait_until("A's other call is closed", Duration::from_secs(5), late).await;
+    gateway.wait_until("A's other call is closed", SOON, late).await;
     aftermath::of(&fleet, &ids, &[&a, &b, &reclaimer]).await;
     b_has_answered(&fleet, &ids).await;
     assert_eq!(gateway.arrivals().len(), 4, "dispatched more than twice");

@@ -14,7 +14,7 @@ use crate::stage::{self, Api};
 /// All series of a process, without their values.
 async fn series(fleet: &Fleet, ops: u16) -> BTreeSet<String> {
     let (_, text, took) = stage::probe(fleet, ops, "metrics").await;
-    assert!(took < std::time::Duration::from_secs(1), "a scrape took {took:?}");
+    assert!(took < std::time::Duration::from_secs(5), "a scrape took {took:?}");
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned())).collect()
 }

@@ -45,7 +45,7 @@ async fn trickling() {
         .await;
     let closed = gateway.arrivals_of("<late>")[0].end.expect("an end").1.duration_since(submitted);
     assert!(
-        closed >= time(16.0) && closed <= time(16.0) + Duration::from_secs(2),
+        closed >= time(16.0) && closed <= time(16.0) + Duration::from_secs(8),
         "closed after {closed:?}"
     );
 
@@ -70,7 +70,7 @@ async fn falling_silent() {
     let first = &gateway.arrivals()[0];
     let lasted = first.end.expect("an end").1.duration_since(first.at);
     assert!(
-        lasted >= time(8.0) && lasted <= time(8.0) + Duration::from_secs(2),
+        lasted >= time(8.0) && lasted <= time(8.0) + Duration::from_secs(8),
         "given up after {lasted:?}"
     );
     assert_eq!(fleet.status(&ids[0]).await["last_failure"]["code"], "stall");

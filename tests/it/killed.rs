@@ -99,7 +99,8 @@ async fn die_by_the_killer(fleet: &Fleet, worker: &mut Role, arrivals: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_kills_every_worker_dies_at_its_fifth_lapse_and_takes_no_other_along() {
-    let worker = "concurrency = 64\nlease = \"1s\"\nrenew = \"300ms\"\ndrain = \"5s\"".to_owned();
+    // So long that no lease lapses where the machine pauses: only deaths are to be charged.
+    let worker = "concurrency = 64\nlease = \"3s\"\nrenew = \"500ms\"\ndrain = \"5s\"".to_owned();
     let setup = Setup { worker, ..Setup::default() };
     let fleet = Fleet::with(setup, RedisServer::start().await).await;
     let _reclaimer = fleet.reclaimer();

@@ -1,7 +1,6 @@
 //! Whoever stops reading a role's log stops nothing else.
 
 use std::process::Stdio;
-use std::time::Duration;
 
 use holdfast_testkit::{Http, eventually, free_port};
 use nix::sys::signal::{Signal, kill};
@@ -33,8 +32,7 @@ async fn a_log_that_nobody_reads_stops_neither_health_nor_calls_nor_the_end() {
     let http = Http::new();
     let get = async |path: &str| {
         let url = format!("http://{ops}{path}");
-        let answer =
-            tokio::time::timeout(Duration::from_secs(5), http.request("GET", &url, &[], ""));
+        let answer = tokio::time::timeout(SOON, http.request("GET", &url, &[], ""));
         answer.await.map_or(0, |answer| answer.status)
     };
     eventually("it is ready", SOON, async || {
@@ -46,7 +44,7 @@ async fn a_log_that_nobody_reads_stops_neither_health_nor_calls_nor_the_end() {
         let action = if number % 2 == 0 { "pause" } else { "resume" };
         let url = format!("http://{operators}/v1/ops/queues/q/{action}");
         let call = http.request("POST", &url, &[("content-type", "application/json")], "{}");
-        let answer = tokio::time::timeout(Duration::from_secs(5), call).await;
+        let answer = tokio::time::timeout(SOON, call).await;
         let answer = answer.unwrap_or_else(|_| panic!("no answer to action {number}"));
         assert_eq!(answer.status, 200, "{}", answer.text());
     }

@@ -229,7 +229,7 @@ fn signals() {
         assert_eq!(code, Some(0), "{log}");
         assert!(log.contains("draining") && log.contains("\"ended\""), "{log}");
         assert!(
-            asked.elapsed() < Duration::from_secs(1),
+            asked.elapsed() < Duration::from_secs(5),
             "an idle stop took {:?}",
             asked.elapsed()
         );

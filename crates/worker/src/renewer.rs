@@ -296,6 +296,7 @@ mod tests {
         drop(Renewing { stop, ended, thread: Some(thread), task: JoinSet::new() });
         let took = started.elapsed();
         drop(answer);
-        assert!(took < Duration::from_secs(1), "{took:?}");
+        // The look-up lasts for twenty.
+        assert!(took < Duration::from_secs(10), "{took:?}");
     }
 }

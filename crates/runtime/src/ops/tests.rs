@@ -39,7 +39,8 @@ async fn liveness_is_the_processs_and_readiness_says_why_not() {
 
     let started = Instant::now();
     assert!(ask(address, "GET /livez").await.starts_with("HTTP/1.1 200"));
-    assert!(started.elapsed() < Duration::from_millis(500), "{:?}", started.elapsed());
+    // It waits for nobody: Redis never becomes ready here by itself.
+    assert!(started.elapsed() < PATIENCE / 2, "{:?}", started.elapsed());
     let told = ask(address, "GET /readyz").await;
     assert!(told.starts_with("HTTP/1.1 503"), "{told}");
     let body = r#"{"reasons":{"redis":"starting"},"status":"not-ready"}"#;

@@ -22,12 +22,16 @@ async fn opened(url: &str) -> (Services, Health) {
     (services, health)
 }
 
-/// What the probe says, which it does at once.
+/// What the probe says, which it does at once: one that waits does so each time, a machine that is busy does not.
 fn told(health: &Health) -> Option<String> {
-    let started = Instant::now();
-    let reasons = health.reasons();
-    assert!(started.elapsed() < Duration::from_millis(100), "a probe waited");
-    reasons.get("redis").cloned()
+    for _ in 0..5 {
+        let started = Instant::now();
+        let reasons = health.reasons();
+        if started.elapsed() < Duration::from_millis(100) {
+            return reasons.get("redis").cloned();
+        }
+    }
+    panic!("a probe waited");
 }
 
 async fn becomes(health: &Health, what: Option<&str>) {

@@ -133,13 +133,16 @@ async fn a_bell_that_does_not_answer_costs_little_more_than_a_safety_poll() {
         let worker = stage.worker_by(&proxy.url(), "", "").await;
         let claims = proxy.count(claim());
         let started = Instant::now();
-        for number in 0..3 {
+        let mut took = Vec::new();
+        for number in 0..5 {
             let submitted = Instant::now();
             let spot = stage.submit(&format!("a{number}"), "{}").await;
             stage.record(&spot).await;
-            let took = submitted.elapsed();
-            assert!(took < Duration::from_secs(4), "{took:?}");
+            took.push(submitted.elapsed());
         }
+        // A pause of the machine may meet two of them; a bell that is waited for makes all of them late.
+        took.sort();
+        assert!(took[2] < Duration::from_secs(4), "{took:?}");
         let rate = claims.matched() as f64 / started.elapsed().as_secs_f64().max(1.0);
         assert!(rate < 10.0, "{rate} claims a second");
         worker.stop().await.unwrap();
@@ -162,7 +165,7 @@ async fn a_suspect_does_not_wait_for_a_claim_that_waits_at_the_bell() {
     for spot in &spots {
         assert_eq!(stage.record(spot).await.outcome, Outcome::Answered);
     }
-    // One at a time, and a claim waits a second at least.
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    // One at a time, and a claim waits a second at least: seven of them would have been waited for.
+    assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
     worker.stop().await.unwrap();
 }

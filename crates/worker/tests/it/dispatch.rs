@@ -234,7 +234,8 @@ async fn a_call_ends_at_its_deadline() {
     let spot = stage.submit_for("a", "{}", Duration::from_secs(1)).await;
     let record = stage.record(&spot).await;
     assert_eq!((record.outcome, record.attempts), (Outcome::DeadlineExceeded, 1));
-    assert!((Duration::from_millis(900)..SOON / 2).contains(&started.elapsed()));
+    // The call itself would last for minutes.
+    assert!(started.elapsed() >= Duration::from_millis(900), "{:?}", started.elapsed());
     stage.gateway.wait_until(SOON, |counts| counts.gone == 1).await.unwrap();
     assert_eq!(stage.gateway.arrivals()[0].end.as_ref().unwrap().how, How::Gone);
     worker.stop().await.unwrap();
@@ -243,12 +244,15 @@ async fn a_call_ends_at_its_deadline() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_shortly_before_the_deadline_that_asks_for_another_try_is_published() {
     let stage = Stage::set().await;
-    stage
-        .gateway
-        .script(vec![Rule::new().status(429).delay(Duration::from_millis(1_700))])
-        .unwrap();
+    stage.gateway.script(vec![Rule::new().status(429)]).unwrap();
+    stage.gateway.hold(true);
     let worker = stage.worker("", "").await;
-    let spot = stage.submit_for("a", "{}", Duration::from_secs(2)).await;
+    let (submitted, time) = (Instant::now(), Duration::from_secs(3));
+    let spot = stage.submit_for("a", "{}", time).await;
+    stage.arrivals(1).await;
+    // Nearer to the deadline than the shortest back-off, however long the call took to begin.
+    tokio::time::sleep_until((submitted + time - Duration::from_millis(450)).into()).await;
+    stage.gateway.hold(false);
     let record = stage.record(&spot).await;
     assert_eq!((record.outcome, record.status, record.attempts), (Outcome::Answered, 429, 1));
     worker.stop().await.unwrap();
@@ -267,8 +271,8 @@ async fn an_idle_worker_is_woken_by_the_bell_and_not_by_the_poll() {
         stage.record(&spot).await;
     }
     waits.sort();
-    // By the poll alone half of them would wait for half a second or longer.
-    assert!(waits[6] < Duration::from_millis(250), "{waits:?}");
+    // A poll is a second away at least when one has just ended; a machine that is busy makes some of them late.
+    assert!(waits[4] < Duration::from_millis(500), "{waits:?}");
     worker.stop().await.unwrap();
 }
 
