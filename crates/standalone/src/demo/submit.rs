@@ -22,8 +22,8 @@ const SUBMITS: usize = 16;
 const WAITS: usize = 256;
 /// How long the API may hold a wait, in seconds.
 const WAIT: u32 = 10;
-/// How long a submit is repeated.
-const SUBMIT_LIMIT: Duration = Duration::from_secs(20);
+/// How long a submit is repeated, and the last look at a result.
+const LIMIT: Duration = Duration::from_secs(20);
 /// The pause before a call is repeated.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -36,6 +36,15 @@ pub(crate) enum NotAccepted {
     NoAnswer { id: String, source: NoAnswer },
     #[error("a caller's task failed")]
     Task(#[from] tokio::task::JoinError),
+}
+
+/// Why it is not known whether there is a result.
+#[derive(Debug, thiserror::Error)]
+enum Untold {
+    #[error("the API says: later")]
+    Later,
+    #[error("no answer")]
+    NoAnswer(#[from] NoAnswer),
 }
 
 /// Callers of the API, and what they were told. Clones are the same value.
@@ -88,7 +97,7 @@ impl Callers {
 
     /// Submits one, again under the same id where that is what the answer asks for.
     async fn submit(&self, request: &Request) -> Result<(), NotAccepted> {
-        let until = Instant::now() + SUBMIT_LIMIT;
+        let until = Instant::now() + LIMIT;
         loop {
             let answer = self.http.post_json(&self.requests, request.item()).await;
             let is_late = Instant::now() >= until;
@@ -126,13 +135,15 @@ impl Callers {
         }
     }
 
-    /// Every result once more.
+    /// Every result once more. Whoever is asked to try again does so: that there is no answer now says nothing of a result.
     pub(crate) async fn read_again(&self) -> BTreeMap<String, Reading> {
-        let mut last = BTreeMap::new();
+        let (mut last, until) = (BTreeMap::new(), Instant::now() + LIMIT);
         for id in self.accepted().into_keys() {
-            let reading = match self.result(&id, 0).await {
-                Err(_) => self.result(&id, 0).await,
-                read => read,
+            let reading = loop {
+                match self.result(&id, 0).await {
+                    Err(_) if Instant::now() < until => sleep(PAUSE).await,
+                    read => break read,
+                }
             };
             if let Ok(Some(reading)) = reading {
                 last.insert(id, reading);
@@ -142,9 +153,13 @@ impl Callers {
     }
 
     /// The result, if there is one within `wait` seconds.
-    async fn result(&self, id: &str, wait: u32) -> Result<Option<Reading>, NoAnswer> {
+    async fn result(&self, id: &str, wait: u32) -> Result<Option<Reading>, Untold> {
         let answer = self.http.get(&format!("{}/{id}/result?wait={wait}", self.requests)).await?;
-        Ok((answer.status == StatusCode::OK).then(|| Reading::of(answer)))
+        match answer.status {
+            StatusCode::OK => Ok(Some(Reading::of(answer))),
+            status if asks_for_another_try(status) => Err(Untold::Later),
+            _ => Ok(None),
+        }
     }
 
     /// What was accepted so far, with the bytes of each call.
@@ -185,4 +200,39 @@ fn asks_for_another_try(status: StatusCode) -> bool {
 /// Whole also after a panic: each change is one insertion.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// An API that answers with these, one a connection.
+    async fn api(answers: [&'static str; 3]) -> (SocketAddr, JoinSet<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, mut serving) = (listener.local_addr().unwrap(), JoinSet::new());
+        serving.spawn(async move {
+            for answer in answers {
+                let (mut caller, _) = listener.accept().await.unwrap();
+                let mut asked = Vec::new();
+                while !asked.ends_with(b"\r\n\r\n") {
+                    asked.push(caller.read_u8().await.unwrap());
+                }
+                let rest = "connection: close\r\ncontent-length: 2\r\n\r\n{}";
+                caller.write_all(format!("HTTP/1.1 {answer}\r\n{rest}").as_bytes()).await.unwrap();
+            }
+        });
+        (address, serving)
+    }
+
+    #[tokio::test]
+    async fn an_api_that_says_later_has_lost_nothing() {
+        let later = "503 Service Unavailable\r\nretry-after: 1";
+        let (address, _serving) = api([later, later, "200 OK"]).await;
+        let callers = Callers::new(Http::new(), address, Story::new(1));
+        lock(&callers.told.accepted).insert("a".to_owned(), Bytes::new());
+        assert!(callers.read_again().await.contains_key("a"));
+    }
 }
