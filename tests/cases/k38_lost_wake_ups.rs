@@ -15,10 +15,14 @@ use crate::{aftermath, stage};
 /// How late a look by oneself may make up for a lost message: the longest poll, and what an answer takes.
 const FALLBACK: Duration = Duration::from_secs(4);
 
-/// Most came as soon as that. A pause of the machine may meet some of them; without a look of its own each would be late.
-fn assert_looked(mut late: Vec<Duration>) {
+/// Far below the minute that is waited where nobody looks, however busy the machine is.
+const LATEST: Duration = Duration::from_secs(15);
+
+/// All but so many came as soon as that: a pause of the machine may meet some of them, but none is left to its wait.
+fn assert_looked(mut late: Vec<Duration>, paused: usize) {
     late.sort();
-    assert!(late[late.len() / 2] <= FALLBACK, "{late:?}");
+    assert!(late[late.len() - 1 - paused] <= FALLBACK, "{late:?}");
+    assert!(late[late.len() - 1] <= LATEST, "{late:?}");
 }
 
 /// Waits for one result, while `deafen` is done to whoever listens just before it is there; how long after it that took.
@@ -55,7 +59,7 @@ async fn a_wait_whose_subscription_is_cut_ends_soon_after_the_result_is_there() 
         .await;
         late.push(took);
     }
-    assert_looked(late);
+    assert_looked(late, 2);
     aftermath::of(&fleet, &ids, &[&worker, &reclaimer]).await;
 }
 
@@ -76,7 +80,7 @@ async fn a_wait_of_a_producer_that_is_deaf_ends_soon_after_the_result_is_there()
     for id in &ids {
         late.push(wait_for(&fleet, id, async || {}).await);
     }
-    assert_looked(late);
+    assert_looked(late, 2);
     aftermath::of(&fleet, &ids, &[&worker]).await;
 }
 
@@ -100,7 +104,7 @@ async fn an_idle_worker_that_is_deaf_starts_a_request_within_its_poll() {
         fleet.gateway.wait_for_arrivals(arrived + 1, SOON).await.expect("dispatched");
         late.push(submitted.elapsed());
     }
-    assert_looked(late);
+    assert_looked(late, 2);
     aftermath::of(&fleet, &ids, &[&worker]).await;
 }
 
@@ -121,10 +125,7 @@ async fn an_end_at_the_moment_of_asking_is_not_missed() {
         assert_eq!(answer.header("holdfast-outcome"), Some("answered"));
         late.push(asked.elapsed());
     }
-    // One that is missed waits for a look of the producer's own, of which there is one a few seconds: three may have met a
-    // pause of the machine.
-    late.sort();
-    assert!(late[56] <= FALLBACK, "some were told only after {:?}", &late[56..]);
+    assert_looked(late, 3);
     eventually("nothing is in flight", SOON, async || match fleet.count("leased").await {
         0 => Ok(()),
         leased => Err(format!("{leased} leased")),

@@ -119,7 +119,7 @@ fn may_go_on(work: &Work) -> Result<(), SettleKind> {
         return Err(stopped(Stop::Lost, false));
     }
     if work.deadline <= Instant::now() {
-        return Err(decide::after_deadline(false));
+        return Err(decide::after_deadline(None));
     }
     Ok(())
 }
@@ -133,7 +133,7 @@ async fn read(work: &mut Work) -> Result<Option<Bytes>, SettleKind> {
     tokio::select! {
         biased;
         why = work.claim.stopped() => Err(stopped(why, false)),
-        () = sleep_until(work.deadline) => Err(decide::after_deadline(false)),
+        () = sleep_until(work.deadline) => Err(decide::after_deadline(None)),
         // Boxed: few requests are large, and each keeps the room of the largest state that it may come to.
         request = Box::pin(large.read()) => Ok(request),
     }
@@ -205,7 +205,7 @@ async fn dispatch(
     let at = Circumstances { attempts, max_attempts, left, now, is_unsent_probe };
     let kind = match end {
         End::Stopped(why) => stopped(why, sent.get()),
-        End::DeadlinePassed => decide::after_deadline(at.is_last()),
+        End::DeadlinePassed => decide::after_deadline(Some(&at)),
         End::Replied(reply) => decide::after(reply, &at, &mut rand::rng()),
     };
     if let Some(span) = span {

@@ -55,12 +55,14 @@ pub(crate) fn after(
 
 /// The deadline has passed while the call was under way: there is no answer to show.
 ///
-/// `was_last` if it was a call, and the last that there may be.
-pub(crate) fn after_deadline(was_last: bool) -> SettleKind {
+/// `at`: what counts where a call was under way, which may have been the last that there may be.
+pub(crate) fn after_deadline(at: Option<&Circumstances>) -> SettleKind {
     // Redis ends what could only start again after its deadline. Its clock may be behind ours by a
     // little, so the next start is put a little later. Not by more: ours is early where that of Redis was set back, and
     // what then has seconds left is tried again, but no more than `max_attempts` times, of which Redis does not know.
     let failure = Failure { code: FailureCode::AttemptTimeout, status: 0 };
+    // Of a probe nothing of which has left there may be another, as after its other faults.
+    let was_last = at.is_some_and(|at| at.is_last() && !at.is_unsent_probe);
     let delay = if was_last { ANY_STEP } else { Duration::from_secs(1) };
     SettleKind::Retry { delay, failure }
 }
@@ -109,7 +111,7 @@ fn asked_by(answer: &Answer, at: &Circumstances) -> Option<Duration> {
 
 impl Circumstances {
     /// Whether there may be no other attempt.
-    pub(crate) fn is_last(&self) -> bool {
+    fn is_last(&self) -> bool {
         self.max_attempts.is_some_and(|max| self.attempts >= max)
     }
 }
@@ -241,24 +243,27 @@ mod tests {
     fn a_fault_shortly_before_the_deadline_is_left_to_redis_to_end() {
         let late = Circumstances { left: Duration::from_millis(100), ..at() };
         assert!(delay(decided(Err(Fault::Reset), late)) >= Duration::from_millis(500));
-        let SettleKind::Retry { delay, .. } = after_deadline(false) else { panic!() };
-        assert!(delay >= Duration::from_secs(1), "beyond any doubt about the clocks");
+        assert!(delay(after_deadline(Some(&at()))) >= Duration::from_secs(1), "beyond any doubt");
     }
 
     #[test]
     fn whether_a_deadline_has_passed_is_decided_by_the_clock_of_redis() {
         // After a small step back of that one ours may have been up to some seconds too early for a claim that waited.
         let seconds_left = Duration::from_secs(2);
-        let SettleKind::Retry { delay, .. } = after_deadline(false) else { panic!() };
-        assert!(delay < seconds_left, "{delay:?} is beyond a deadline that has not passed");
+        let first = Circumstances { max_attempts: Some(2), ..at() };
+        for at in [None, Some(&first)] {
+            assert!(delay(after_deadline(at)) < seconds_left, "beyond what has not passed: {at:?}");
+        }
     }
 
     #[test]
     fn a_deadline_that_was_seen_too_early_gives_the_last_attempt_no_other() {
         // However far the clock of Redis was set back meanwhile: Redis knows no `max_attempts`.
         let hours_left = Duration::from_secs(6 * 3600);
-        let SettleKind::Retry { delay, .. } = after_deadline(true) else { panic!() };
-        assert!(delay > hours_left, "in {delay:?} it would start once more");
+        let last = Circumstances { attempts: 3, max_attempts: Some(3), ..at() };
+        assert!(delay(after_deadline(Some(&last))) > hours_left, "it would start once more");
+        let unsent = Circumstances { is_unsent_probe: true, ..last };
+        assert!(delay(after_deadline(Some(&unsent))) < hours_left, "that was no attempt");
     }
 
     #[test]

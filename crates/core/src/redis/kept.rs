@@ -83,7 +83,9 @@ struct Now {
 impl Now {
     fn connect(client: Client, news: &Arc<News>) -> Self {
         let mut telling = JoinSet::new();
-        telling.spawn(tell(client.clone(), Arc::clone(news)));
+        // Before it connects: what nobody listens to is not kept.
+        let (made, lost) = (client.reconnect_rx(), client.error_rx());
+        telling.spawn(tell(client.clone(), made, lost, Arc::clone(news)));
         Self { line: Line::connect(client), _telling: telling }
     }
 }
@@ -268,8 +270,12 @@ const AGAIN: Duration = Duration::from_millis(5);
 ///
 /// It tells of a connection before it is connected, and on Cluster of each one, also while another node can't be reached and
 /// no call is sent to any: all of them together are one.
-async fn tell(client: Client, news: Arc<News>) {
-    let (mut made, mut lost) = (client.reconnect_rx(), client.error_rx());
+async fn tell(
+    client: Client,
+    mut made: broadcast::Receiver<Server>,
+    mut lost: Lost,
+    news: Arc<News>,
+) {
     let mut is_coming = false;
     loop {
         tokio::select! {

@@ -60,7 +60,7 @@ async fn a_wait_is_woken_by_the_end_itself() {
     }
     // A machine that is busy makes some of them late.
     took.sort();
-    assert!(took[2] < AT_ONCE, "{took:?}");
+    assert!(took[2] < AT_ONCE && took[4] < SOON, "{took:?}");
 }
 
 #[tokio::test]

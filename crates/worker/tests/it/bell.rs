@@ -140,9 +140,9 @@ async fn a_bell_that_does_not_answer_costs_little_more_than_a_safety_poll() {
             stage.record(&spot).await;
             took.push(submitted.elapsed());
         }
-        // A pause of the machine may meet two of them; a bell that is waited for makes all of them late.
+        // A pause of the machine may meet two of them. A bell that is waited for makes all of them late, and one by ten seconds.
         took.sort();
-        assert!(took[2] < Duration::from_secs(4), "{took:?}");
+        assert!(took[2] < Duration::from_secs(4) && took[4] < Duration::from_secs(8), "{took:?}");
         let rate = claims.matched() as f64 / started.elapsed().as_secs_f64().max(1.0);
         assert!(rate < 10.0, "{rate} claims a second");
         worker.stop().await.unwrap();
