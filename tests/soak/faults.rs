@@ -143,12 +143,11 @@ impl Kind {
             Self::WorkerKilled | Self::ReclaimerKilled => "calls cut off",
             Self::WorkerFrozen => "requests called for by another meanwhile",
             Self::WorkerStopped | Self::WorkerSkewed => "calls of it",
-            Self::ProducerKilled
-            | Self::RedisKilled
-            | Self::RedisPaused
-            | Self::RedisBusy
-            | Self::BlackHole => "client calls failed or over 1 s",
-            Self::Rolled => "client calls under way",
+            Self::ProducerKilled | Self::RedisPaused | Self::RedisBusy | Self::BlackHole => {
+                "client calls failed or over 1 s"
+            }
+            // One that is back within a moment fails none of them: the roles wait for it.
+            Self::Rolled | Self::RedisKilled => "client calls under way",
             Self::RedisFull => "submits refused as full",
             Self::RepliesLost => "replies lost",
             Self::Refusals | Self::Unavailable | Self::Resets | Self::Trickles => "calls met so",

@@ -20,7 +20,7 @@ const BACK: Duration = Duration::from_secs(30);
 pub(super) async fn happen(kind: Kind, stage: &Stage, dice: &mut Dice) -> u64 {
     let (troubled, full) = (stage.ledger.troubled(), stage.ledger.full());
     match kind {
-        Kind::RedisKilled => killed(stage, dice).await,
+        Kind::RedisKilled => return killed(stage, dice).await,
         Kind::RedisPaused => {
             let pause = dice.of(&["1300", "2500"]);
             stage.redis.command(&["CLIENT", "PAUSE", pause, "ALL"]).await;
@@ -54,12 +54,14 @@ pub(super) async fn happen(kind: Kind, stage: &Stage, dice: &mut Dice) -> u64 {
 
 /// Killed, and back on its AOF. What it has forgotten is read before any role can write again.
 ///
-/// With `everysec` its machine falls too: what came to the file in the last moments was not on the disk yet.
-async fn killed(stage: &Stage, dice: &mut Dice) {
+/// With `everysec` its machine falls too: what came to the file in the last moments was not on the disk yet. Gives how many calls
+/// of clients were under way.
+async fn killed(stage: &Stage, dice: &mut Dice) -> u64 {
     let on_disk = LogFile::newest(stage.redis.dir());
     if stage.forgets {
         sleep(Duration::from_millis(dice.of(&[50, 300, 900]))).await;
     }
+    let under_way = stage.ledger.under_way();
     stage.redis.kill().await;
     if let Some(file) = on_disk.filter(|_| stage.forgets) {
         file.cut();
@@ -80,6 +82,7 @@ async fn killed(stage: &Stage, dice: &mut Dice) {
     for line in &stage.lines {
         line.restore();
     }
+    under_way
 }
 
 /// The append-only file as it was at a moment.
