@@ -8,8 +8,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use holdfast_core::model::{Answer, Session};
-use holdfast_core::script::{Claim, Requests, SettleItem, SettleKind, SettleReply, SubmitReply};
+use holdfast_core::model::{Answer, Home, Session};
+use holdfast_core::script::{
+    Claim, Read, Requests, SettleItem, SettleKind, SettleReply, SubmitReply,
+};
 use holdfast_testkit::{AppendFsync, RedisOptions, RedisServer};
 
 use crate::fixture::{Item, Shard, fence, handles};
@@ -153,4 +155,27 @@ async fn a_batch_costs_the_commands_and_bytes_that_are_written_here() {
     let commands = "evalsha 1, hdel 4, hincrby 2, hlen 5, hmget 2, hrandfield 1, hstrlen 64, time 1, \
         zcard 1, zrangebyscore 2, zrem 1";
     sweep.is("sweep", 5_751, commands);
+}
+
+/// What callers that wait ask, once they are told of the end.
+#[tokio::test]
+async fn a_look_at_answers_asks_for_all_tickets_at_once_and_for_two_things_of_each_request() {
+    let shard = start().await;
+    shard.accept_all(&batch(10)).await;
+    let fence = fence(Session::random(), 1);
+    let handles = handles(&shard.claim(fence, BATCH as usize).await);
+    let answer = Answer { headers: Vec::new(), body: vec![b'b'; ANSWER].into() };
+    let kind = SettleKind::Ack { status: 200, answer };
+    let end = |&handle| SettleItem { fence, handle, kind: kind.clone() };
+    shard.settle_all(&handles.iter().map(end).collect::<Vec<_>>()).await.unwrap();
+
+    let keys: Vec<_> = handles.iter().map(|handle| handle.key()).collect();
+    let look = Read { shard: &shard.keys, keys: &keys, whole: 1 << 20, tick: false };
+    // The first makes the script known.
+    look.run(&shard.redis).await.unwrap();
+    let before = Spent::by(&shard).await;
+    let found = look.run(&shard.redis).await.unwrap();
+    let spent = before.since(&shard).await;
+    assert!(found.iter().flatten().all(|it| it.home == Some(Home::Finished)));
+    spent.is("a look", 0, "evalsha 1, hget 64, hmget 1, time 1, zscore 64");
 }

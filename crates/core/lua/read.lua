@@ -39,13 +39,16 @@ for at = 4, #ARGV do
     return redis.error_reply('BADARG read: keys of 16 bytes')
   end
 end
-local now, answers = clock(), {}
+local now, answers, tickets = digits(clock()), {}, {}
+if #ARGV > 3 then
+  tickets = redis.call('HMGET', keys.ticket, unpack(ARGV, 4))
+end
 for at = 4, #ARGV do
   local key = ARGV[at]
   if room <= 0 then
     answers[#answers + 1] = 'later'
   else
-    local ticket = redis.call('HGET', keys.ticket, key)
+    local ticket = tickets[at - 3]
     if not readable(ticket) then
       answers[#answers + 1] = 'none'
     else
@@ -55,7 +58,7 @@ for at = 4, #ARGV do
         record = redis.call('HGET', keys.result, key) or ''
         room = room - #record
       end
-      answers[#answers + 1] = {'at', home, score, digits(now), ticket, #record <= whole and record or record:sub(1, 64)}
+      answers[#answers + 1] = {'at', home, score, now, ticket, #record <= whole and record or record:sub(1, 64)}
     end
   end
 end
