@@ -23,8 +23,8 @@ use crate::breaker::{Over, Sign};
 use crate::claimer::Work;
 use crate::classify::{Fault, sign_of_fault, sign_of_status};
 use crate::decide::{self, Circumstances};
-use crate::gateway::{Answer, Call, Gateway, Reply, Sent};
-use crate::held::{Claim, Stop};
+use crate::gateway::{Answer, Call, Reply, Sent};
+use crate::held::Stop;
 use crate::queue::Queue;
 use crate::settler::Settler;
 use crate::traced::{self, Heard};
@@ -175,43 +175,50 @@ fn headers(envelope: &Envelope) -> Option<HeaderMap> {
     Some(headers)
 }
 
-async fn dispatch(
-    work: &mut Work,
+/// The call goes out before anything is awaited: what is awaited keeps no room for it.
+fn dispatch<'a>(
+    work: &'a mut Work,
     prepared: Prepared,
-    queue: &Arc<Queue>,
-    watch: &Watch,
-) -> (SettleKind, Option<Sign>) {
+    queue: &'a Arc<Queue>,
+    watch: &'a Watch,
+) -> impl Future<Output = (SettleKind, Option<Sign>)> + Send + 'a {
     let Prepared { ticket, call, span } = prepared;
     let deadline = work.deadline;
     let (started, left, sent) = (Instant::now(), until(deadline), Sent::default());
-    let _calling = queue.call();
-    let calling = watched(&mut work.claim, deadline, &queue.gateway, call, sent.clone());
-    let end = tokio::select! {
-        biased;
-        end = calling => end,
-        never = quiet(watch, &sent) => match never {},
-    };
-    let end = in_time(end, work.claim.is_lost());
-    if let Some(outcome) = label(&end) {
-        metrics::dispatched(queue.name.as_str(), outcome, started.elapsed());
+    let calling = queue.call();
+    let reply = queue.gateway.send(call, sent.clone());
+    async move {
+        // Until the call is over. Aborted, its connection is closed, and the gateway sees that nobody waits.
+        let _calling = calling;
+        let end = tokio::select! {
+            biased;
+            reply = reply => End::Replied(reply),
+            why = work.claim.stopped() => End::Stopped(why),
+            () = sleep_until(deadline) => End::DeadlinePassed,
+            never = quiet(watch, &sent) => match never {},
+        };
+        let end = in_time(end, work.claim.is_lost());
+        if let Some(outcome) = label(&end) {
+            metrics::dispatched(queue.name.as_str(), outcome, started.elapsed());
+        }
+        // Deadlines are judged by the clock of Redis: what it showed when this call began, and how long
+        // ago that is.
+        let began = Duration::from_millis(ticket.deadline).saturating_sub(left);
+        let now = SystemTime::UNIX_EPOCH + began + started.elapsed();
+        let (sign, heard) = (sign(&end, now), heard(&end));
+        let (attempts, max_attempts) = (ticket.attempts, queue.max_attempts);
+        let (left, is_unsent_probe) = (until(deadline), watch.is_probe && !sent.get());
+        let at = Circumstances { attempts, max_attempts, left, now, is_unsent_probe };
+        let kind = match end {
+            End::Stopped(why) => stopped(why, sent.get()),
+            End::DeadlinePassed => decide::after_deadline(Some(&at)),
+            End::Replied(reply) => decide::after(reply, &at, &mut rand::rng()),
+        };
+        if let Some(span) = span {
+            traced::end(span, heard, &kind);
+        }
+        (kind, sign)
     }
-    // Deadlines are judged by the clock of Redis: what it showed when this call began, and how long
-    // ago that is.
-    let began = Duration::from_millis(ticket.deadline).saturating_sub(left);
-    let now = SystemTime::UNIX_EPOCH + began + started.elapsed();
-    let (sign, heard) = (sign(&end, now), heard(&end));
-    let (attempts, max_attempts) = (ticket.attempts, queue.max_attempts);
-    let (left, is_unsent_probe) = (until(deadline), watch.is_probe && !sent.get());
-    let at = Circumstances { attempts, max_attempts, left, now, is_unsent_probe };
-    let kind = match end {
-        End::Stopped(why) => stopped(why, sent.get()),
-        End::DeadlinePassed => decide::after_deadline(Some(&at)),
-        End::Replied(reply) => decide::after(reply, &at, &mut rand::rng()),
-    };
-    if let Some(span) = span {
-        traced::end(span, heard, &kind);
-    }
-    (kind, sign)
 }
 
 /// Tells once that the call was sent and is still out; never ends by itself.
@@ -247,23 +254,6 @@ fn in_time(end: End, lost: bool) -> End {
     match end {
         End::Replied(_) if lost => End::Stopped(Stop::Lost),
         end => end,
-    }
-}
-
-/// Runs the call until it ends, or until there is a reason to abort it. Aborted, its connection is
-/// closed, and the gateway sees that nobody waits.
-async fn watched(
-    claim: &mut Claim,
-    deadline: Instant,
-    gateway: &Gateway,
-    call: Call,
-    sent: Sent,
-) -> End {
-    tokio::select! {
-        biased;
-        reply = gateway.send(call, sent) => End::Replied(reply),
-        why = claim.stopped() => End::Stopped(why),
-        () = sleep_until(deadline) => End::DeadlinePassed,
     }
 }
 
