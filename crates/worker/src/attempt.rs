@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use holdfast_core::metrics;
-use holdfast_core::model::{Envelope, Failure, FailureCode, Request, Ticket};
+use holdfast_core::model::{Envelope, Failure, FailureCode, Request};
 use holdfast_core::script::SettleKind;
 use holdfast_runtime::settings::Allowed;
 use holdfast_runtime::traces::Span;
@@ -67,9 +67,15 @@ impl Watch {
 }
 
 /// What is dispatched.
+///
+/// Of its ticket only what is needed behind the call: what is read of Redis lies in one buffer with all that came along, and
+/// each piece that is kept keeps all of it.
 struct Prepared {
-    ticket: Box<Ticket>,
     call: Call,
+    /// In Unix ms, by the clock of Redis.
+    deadline: u64,
+    /// Dispatches so far, this one included.
+    attempts: u32,
     /// What is told of it to a collector of traces.
     span: Option<Span>,
 }
@@ -77,7 +83,7 @@ struct Prepared {
 /// Makes the attempt and settles it. Gives the end of its call.
 pub(crate) async fn run(mut work: Work, queue: Arc<Queue>, settler: Settler, watch: Watch) -> Over {
     let (kind, sign) = match prepare(&mut work, &queue).await {
-        Ok(prepared) => dispatch(&mut work, prepared, &queue, &watch).await,
+        Ok(prepared) => dispatch(&work, prepared, &queue, &watch).await,
         Err(kind) => (kind, None),
     };
     let over = Over { sign, at: Instant::now() };
@@ -96,7 +102,7 @@ pub(crate) async fn hand_back(work: Work, settler: Settler) -> Over {
 /// The call, or how to settle a request that gets none.
 async fn prepare(work: &mut Work, queue: &Queue) -> Result<Prepared, SettleKind> {
     may_go_on(work)?;
-    let ticket = work.ticket.clone().map_err(|_| decide::unusable())?;
+    let ticket = work.ticket.take().ok_or_else(decide::unusable)?;
     let packed = read(work).await?.ok_or_else(decide::unusable)?;
     // A lease that is still ours now was ours when this was read: it is what we have leased.
     may_go_on(work)?;
@@ -107,7 +113,7 @@ async fn prepare(work: &mut Work, queue: &Queue) -> Result<Prepared, SettleKind>
         request.envelope.traceparent = Some(span.traceparent());
     }
     let call = call(request, queue).ok_or_else(decide::unusable)?;
-    Ok(Prepared { ticket, call, span })
+    Ok(Prepared { call, deadline: ticket.deadline, attempts: ticket.attempts, span })
 }
 
 /// Nothing, or how to settle a request that is not to be called any more.
@@ -177,12 +183,12 @@ fn headers(envelope: &Envelope) -> Option<HeaderMap> {
 
 /// The call goes out before anything is awaited: what is awaited keeps no room for it.
 fn dispatch<'a>(
-    work: &'a mut Work,
+    work: &'a Work,
     prepared: Prepared,
     queue: &'a Arc<Queue>,
     watch: &'a Watch,
 ) -> impl Future<Output = (SettleKind, Option<Sign>)> + Send + 'a {
-    let Prepared { ticket, call, span } = prepared;
+    let Prepared { call, deadline: named, attempts, span } = prepared;
     let deadline = work.deadline;
     let (started, left, sent) = (Instant::now(), until(deadline), Sent::default());
     let calling = queue.call();
@@ -203,10 +209,10 @@ fn dispatch<'a>(
         }
         // Deadlines are judged by the clock of Redis: what it showed when this call began, and how long
         // ago that is.
-        let began = Duration::from_millis(ticket.deadline).saturating_sub(left);
+        let began = Duration::from_millis(named).saturating_sub(left);
         let now = SystemTime::UNIX_EPOCH + began + started.elapsed();
         let (sign, heard) = (sign(&end, now), heard(&end));
-        let (attempts, max_attempts) = (ticket.attempts, queue.max_attempts);
+        let max_attempts = queue.max_attempts;
         let (left, is_unsent_probe) = (until(deadline), watch.is_probe && !sent.get());
         let at = Circumstances { attempts, max_attempts, left, now, is_unsent_probe };
         let kind = match end {
