@@ -25,7 +25,7 @@ use crate::classify::{Fault, sign_of_fault, sign_of_status};
 use crate::decide::{self, Circumstances};
 use crate::gateway::{Answer, Call, Reply, Sent};
 use crate::held::Stop;
-use crate::queue::Queue;
+use crate::queue::{Calling, Queue};
 use crate::settler::Settler;
 use crate::traced::{self, Heard};
 
@@ -76,21 +76,55 @@ struct Prepared {
     deadline: u64,
     /// Dispatches so far, this one included.
     attempts: u32,
-    /// What is told of it to a collector of traces.
-    span: Option<Span>,
+    /// What is told of it to a collector of traces. Boxed: few are told of, and all keep the room.
+    span: Option<Box<Span>>,
+}
+
+/// A call that has gone out, and what counts at its end.
+struct Out {
+    sent: Sent,
+    started: Instant,
+    /// Until the deadline, when it went out.
+    left: Duration,
+    deadline: u64,
+    attempts: u32,
+    span: Option<Box<Span>>,
+    /// Until the call is over.
+    _calling: Calling,
 }
 
 /// Makes the attempt and settles it. Gives the end of its call.
-pub(crate) async fn run(mut work: Work, queue: Arc<Queue>, settler: Settler, watch: Watch) -> Over {
-    let (kind, sign) = match prepare(&mut work, &queue).await {
-        Ok(prepared) => dispatch(&work, prepared, &queue, &watch).await,
-        Err(kind) => (kind, None),
-    };
-    let over = Over { sign, at: Instant::now() };
-    // Not only by the end: a target that is back must not wait until its answer is kept.
-    watch.tell(News::Over(over));
-    settler.settle(work.claim, kind).await;
-    over
+///
+/// What it holds here it holds for each call that is out, so nothing large goes into an `async fn` on the way to its call.
+#[expect(clippy::manual_async_fn, reason = "an `async fn` keeps what it is given twice")]
+pub(crate) fn run(
+    mut work: Work,
+    queue: Arc<Queue>,
+    settler: Settler,
+    watch: Watch,
+) -> impl Future<Output = Over> + Send {
+    async move {
+        let (kind, sign) = match prepare(&mut work, &queue).await {
+            Ok(prepared) => {
+                let (out, reply) = send(prepared, work.deadline, &queue);
+                // Aborted, its connection is closed, and the gateway sees that nobody waits.
+                let end = tokio::select! {
+                    biased;
+                    reply = reply => End::Replied(reply),
+                    why = work.claim.stopped() => End::Stopped(why),
+                    () = sleep_until(work.deadline) => End::DeadlinePassed,
+                    never = quiet(&watch, &out.sent) => match never {},
+                };
+                judge(end, out, &work, &queue, watch.is_probe)
+            }
+            Err(kind) => (kind, None),
+        };
+        let over = Over { sign, at: Instant::now() };
+        // Not only by the end: a target that is back must not wait until its answer is kept.
+        watch.tell(News::Over(over));
+        settler.settle(work.claim, kind).await;
+        over
+    }
 }
 
 /// Hands a request back that was never dispatched, which says nothing of its target.
@@ -113,7 +147,12 @@ async fn prepare(work: &mut Work, queue: &Queue) -> Result<Prepared, SettleKind>
         request.envelope.traceparent = Some(span.traceparent());
     }
     let call = call(request, queue).ok_or_else(decide::unusable)?;
-    Ok(Prepared { call, deadline: ticket.deadline, attempts: ticket.attempts, span })
+    Ok(Prepared {
+        call,
+        deadline: ticket.deadline,
+        attempts: ticket.attempts,
+        span: span.map(Box::new),
+    })
 }
 
 /// Nothing, or how to settle a request that is not to be called any more.
@@ -181,50 +220,48 @@ fn headers(envelope: &Envelope) -> Option<HeaderMap> {
     Some(headers)
 }
 
-/// The call goes out before anything is awaited: what is awaited keeps no room for it.
-fn dispatch<'a>(
-    work: &'a Work,
+/// Hands the call to the client: what is awaited then keeps no room for it.
+fn send(
     prepared: Prepared,
-    queue: &'a Arc<Queue>,
-    watch: &'a Watch,
-) -> impl Future<Output = (SettleKind, Option<Sign>)> + Send + 'a {
-    let Prepared { call, deadline: named, attempts, span } = prepared;
-    let deadline = work.deadline;
+    deadline: Instant,
+    queue: &Arc<Queue>,
+) -> (Out, impl Future<Output = Result<Reply, Fault>> + Send + use<>) {
     let (started, left, sent) = (Instant::now(), until(deadline), Sent::default());
-    let calling = queue.call();
-    let reply = queue.gateway.send(call, sent.clone());
-    async move {
-        // Until the call is over. Aborted, its connection is closed, and the gateway sees that nobody waits.
-        let _calling = calling;
-        let end = tokio::select! {
-            biased;
-            reply = reply => End::Replied(reply),
-            why = work.claim.stopped() => End::Stopped(why),
-            () = sleep_until(deadline) => End::DeadlinePassed,
-            never = quiet(watch, &sent) => match never {},
-        };
-        let end = in_time(end, work.claim.is_lost());
-        if let Some(outcome) = label(&end) {
-            metrics::dispatched(queue.name.as_str(), outcome, started.elapsed());
-        }
-        // Deadlines are judged by the clock of Redis: what it showed when this call began, and how long
-        // ago that is.
-        let began = Duration::from_millis(named).saturating_sub(left);
-        let now = SystemTime::UNIX_EPOCH + began + started.elapsed();
-        let (sign, heard) = (sign(&end, now), heard(&end));
-        let max_attempts = queue.max_attempts;
-        let (left, is_unsent_probe) = (until(deadline), watch.is_probe && !sent.get());
-        let at = Circumstances { attempts, max_attempts, left, now, is_unsent_probe };
-        let kind = match end {
-            End::Stopped(why) => stopped(why, sent.get()),
-            End::DeadlinePassed => decide::after_deadline(Some(&at)),
-            End::Replied(reply) => decide::after(reply, &at, &mut rand::rng()),
-        };
-        if let Some(span) = span {
-            traced::end(span, heard, &kind);
-        }
-        (kind, sign)
+    let Prepared { call, deadline, attempts, span } = prepared;
+    let (_calling, reply) = (queue.call(), queue.gateway.send(call, sent.clone()));
+    (Out { sent, started, left, deadline, attempts, span, _calling }, reply)
+}
+
+/// What is made of the end of a call.
+fn judge(
+    end: End,
+    out: Out,
+    work: &Work,
+    queue: &Queue,
+    is_probe: bool,
+) -> (SettleKind, Option<Sign>) {
+    let Out { sent, started, left, deadline, attempts, span, _calling } = out;
+    let end = in_time(end, work.claim.is_lost());
+    if let Some(outcome) = label(&end) {
+        metrics::dispatched(queue.name.as_str(), outcome, started.elapsed());
     }
+    // Deadlines are judged by the clock of Redis: what it showed when this call began, and how long
+    // ago that is.
+    let began = Duration::from_millis(deadline).saturating_sub(left);
+    let now = SystemTime::UNIX_EPOCH + began + started.elapsed();
+    let (sign, heard) = (sign(&end, now), heard(&end));
+    let max_attempts = queue.max_attempts;
+    let (left, is_unsent_probe) = (until(work.deadline), is_probe && !sent.get());
+    let at = Circumstances { attempts, max_attempts, left, now, is_unsent_probe };
+    let kind = match end {
+        End::Stopped(why) => stopped(why, sent.get()),
+        End::DeadlinePassed => decide::after_deadline(Some(&at)),
+        End::Replied(reply) => decide::after(reply, &at, &mut rand::rng()),
+    };
+    if let Some(span) = span {
+        traced::end(*span, heard, &kind);
+    }
+    (kind, sign)
 }
 
 /// Tells once that the call was sent and is still out; never ends by itself.

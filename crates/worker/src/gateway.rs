@@ -30,7 +30,7 @@ use bytes::Bytes;
 use holdfast_runtime::credentials::{self, Material};
 use holdfast_runtime::reread::{Reread, Unusable};
 use holdfast_runtime::settings::Credentials;
-use http_body::{Body, Frame, SizeHint};
+use http_body::{Frame, SizeHint};
 use hyper::header::{
     AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT,
 };
@@ -237,7 +237,7 @@ impl Gateway {
         }
     }
 
-    fn request(&self, call: Call, sent: Sent) -> Request<Outgoing> {
+    fn request(&self, call: Call, sent: Sent) -> Request<Body> {
         let Call { uri, mut headers, body } = call;
         headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
         let agent = HeaderValue::from_static(concat!("holdfast/", env!("CARGO_PKG_VERSION")));
@@ -248,7 +248,7 @@ impl Gateway {
             Some(authorization) => headers.insert(AUTHORIZATION, authorization.clone()),
             None => headers.remove(AUTHORIZATION),
         };
-        let mut request = Request::new(Outgoing { body: Some(body), sent });
+        let mut request = Request::new(Box::new(Outgoing { body: Some(body), sent }));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
@@ -294,6 +294,9 @@ fn roots(target: &Target) -> Result<RootCertStore, Unusable> {
     Ok(roots)
 }
 
+/// As the client takes it. Boxed: its channels and futures keep the room of a whole request many times over.
+type Body = Box<Outgoing>;
+
 /// The body of a request, which notes when the connection first looks at it: that is when the head
 /// is written. An empty one is never asked for, only whether it is at its end.
 struct Outgoing {
@@ -301,7 +304,7 @@ struct Outgoing {
     sent: Sent,
 }
 
-impl Body for Outgoing {
+impl http_body::Body for Outgoing {
     type Data = Bytes;
     type Error = Infallible;
 

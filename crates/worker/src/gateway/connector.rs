@@ -72,16 +72,16 @@ impl Connector {
     }
 }
 
-/// What a connection is made of. What it stands on is boxed: the state of TLS is large, and a connection without it would
-/// keep the room for it several times over.
-pub(super) type Stream = Watched<Box<dyn Io>>;
+/// What a connection is made of. Boxed: the state of TLS is large, and a connection without it would keep the room for it
+/// several times over; and over HTTP/2 each call keeps the room of a connection.
+pub(super) type Stream = Box<dyn Io>;
 
 /// Bytes from and to a target, over TLS or not.
 pub(super) trait Io: Read + Write + Connection + Send + Unpin {}
 
 impl<T: Read + Write + Connection + Send + Unpin> Io for T {}
 
-impl Connection for Box<dyn Io> {
+impl Connection for Stream {
     fn connected(&self) -> Connected {
         (**self).connected()
     }
@@ -108,12 +108,20 @@ impl Service<Uri> for Connector {
                 Err(_) => return Err(ConnectFault::TimedOut),
             };
             let shared = stream.connected().is_negotiated_h2();
-            let stream: Box<dyn Io> = match stream {
-                MaybeHttpsStream::Http(plain) => Box::new(plain),
-                tls @ MaybeHttpsStream::Https(_) => Box::new(tls),
-            };
-            Ok(Watched::new(stream, stall_timeout.filter(|_| !shared)))
+            let limit = stall_timeout.filter(|_| !shared);
+            Ok(match stream {
+                MaybeHttpsStream::Http(plain) => watched(plain, limit),
+                tls @ MaybeHttpsStream::Https(_) => watched(tls, limit),
+            })
         })
+    }
+}
+
+/// A connection that notices when an answer stalls, if there is a limit.
+fn watched(io: impl Io + 'static, limit: Option<Duration>) -> Stream {
+    match limit {
+        Some(limit) => Box::new(Watched::new(io, limit)),
+        None => Box::new(io),
     }
 }
 
