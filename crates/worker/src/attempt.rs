@@ -356,6 +356,16 @@ fn until(deadline: Instant) -> Duration {
 mod tests {
     use super::*;
 
+    /// Of the futures that a function gives.
+    fn size<A, B, C, D, F>(_: fn(A, B, C, D) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn an_attempt_is_small_while_its_call_is_out() {
+        assert!(size(run) <= 1_344, "{} bytes", size(run));
+    }
+
     #[test]
     fn headers_of_the_envelope_are_passed_on_and_broken_ones_are_no_call() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
