@@ -42,9 +42,12 @@ impl From<ConnectFault> for Fault {
     }
 }
 
-/// Opens the connections of one gateway.
+/// Opens the connections of one gateway. Each call keeps several copies, so they share what they are made of.
 #[derive(Clone)]
-pub(super) struct Connector {
+pub(super) struct Connector(Arc<Way>);
+
+/// How connections are opened.
+struct Way {
     tcp: HttpConnector,
     material: Arc<Reread<Material>>,
     connect_timeout: Duration,
@@ -68,7 +71,7 @@ impl Connector {
         tcp.set_keepalive_retries(Some(3));
         // Shared out over the addresses of a name, so that a dead one does not use up all of it.
         tcp.set_connect_timeout(Some(connect_timeout));
-        Self { tcp, material, connect_timeout, stall_timeout }
+        Self(Arc::new(Way { tcp, material, connect_timeout, stall_timeout }))
     }
 }
 
@@ -98,9 +101,10 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, to: Uri) -> Self::Future {
-        let tls = self.material.current().tls.clone();
-        let connecting = HttpsConnector::from((self.tcp.clone(), tls)).call(to);
-        let (connect_timeout, stall_timeout) = (self.connect_timeout, self.stall_timeout);
+        let Way { tcp, material, connect_timeout, stall_timeout } = &*self.0;
+        let tls = material.current().tls.clone();
+        let connecting = HttpsConnector::from((tcp.clone(), tls)).call(to);
+        let (connect_timeout, stall_timeout) = (*connect_timeout, *stall_timeout);
         Box::pin(async move {
             let stream = match timeout(connect_timeout, connecting).await {
                 Ok(Ok(stream)) => stream,
