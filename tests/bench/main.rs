@@ -94,6 +94,9 @@ enum Bench {
     /// Who calls, in a process of its own
     #[command(hide = true)]
     Caller(caller::Load),
+    /// Calls in flight and nothing else, in a process of its own
+    #[command(hide = true)]
+    Bare(memory::bare::Calls),
     /// One hop and nothing else, in a process of its own
     #[command(hide = true)]
     Forwarder {
@@ -147,6 +150,7 @@ async fn main() -> ExitCode {
         Bench::Sleeper { port } => sleeper::run(port).await,
         Bench::Gateway { port, line, most } => gateway::run(port, line, most).await,
         Bench::Caller(load) => caller::run(&load).await,
+        Bench::Bare(calls) => memory::bare::run(calls).await,
         Bench::Forwarder { port, target } => endtoend::forwarder::run(port, target).await,
         Bench::Quick => told(output, protocol::report(Effort::Quick).await),
         Bench::Protocol => told(output, protocol::report(Effort::Full).await),

@@ -1,8 +1,10 @@
-//! What a request takes of memory: in Redis in each of its states, and in the worker that calls for it.
+//! What a request takes of memory: in Redis in each of its states, and in the worker that calls for it, beside a client that
+//! does nothing but call.
 //!
 //! Always the slope between sizes, so that what is there anyway is not counted. The sizes in Redis are doubles of each other:
 //! its tables are then filled alike.
 
+pub(crate) mod bare;
 mod calls;
 mod stored;
 

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use holdfast_core::metrics;
-use holdfast_core::model::{Envelope, Failure, FailureCode, Request, Ticket};
+use holdfast_core::model::{Envelope, Failure, FailureCode, Request};
 use holdfast_core::script::SettleKind;
 use holdfast_runtime::settings::Allowed;
 use holdfast_runtime::traces::Span;
@@ -23,9 +23,9 @@ use crate::breaker::{Over, Sign};
 use crate::claimer::Work;
 use crate::classify::{Fault, sign_of_fault, sign_of_status};
 use crate::decide::{self, Circumstances};
-use crate::gateway::{Answer, Call, Gateway, Reply, Sent};
-use crate::held::{Claim, Stop};
-use crate::queue::Queue;
+use crate::gateway::{Answer, Call, Reply, Sent};
+use crate::held::Stop;
+use crate::queue::{Calling, Queue};
 use crate::settler::Settler;
 use crate::traced::{self, Heard};
 
@@ -67,24 +67,64 @@ impl Watch {
 }
 
 /// What is dispatched.
+///
+/// Of its ticket only what is needed behind the call: what is read of Redis lies in one buffer with all that came along, and
+/// each piece that is kept keeps all of it.
 struct Prepared {
-    ticket: Box<Ticket>,
     call: Call,
-    /// What is told of it to a collector of traces.
-    span: Option<Span>,
+    /// In Unix ms, by the clock of Redis.
+    deadline: u64,
+    /// Dispatches so far, this one included.
+    attempts: u32,
+    /// What is told of it to a collector of traces. Boxed: few are told of, and all keep the room.
+    span: Option<Box<Span>>,
+}
+
+/// A call that has gone out, and what counts at its end.
+struct Out {
+    sent: Sent,
+    started: Instant,
+    /// Until the deadline, when it went out.
+    left: Duration,
+    deadline: u64,
+    attempts: u32,
+    span: Option<Box<Span>>,
+    /// Until the call is over.
+    _calling: Calling,
 }
 
 /// Makes the attempt and settles it. Gives the end of its call.
-pub(crate) async fn run(mut work: Work, queue: Arc<Queue>, settler: Settler, watch: Watch) -> Over {
-    let (kind, sign) = match prepare(&mut work, &queue).await {
-        Ok(prepared) => dispatch(&mut work, prepared, &queue, &watch).await,
-        Err(kind) => (kind, None),
-    };
-    let over = Over { sign, at: Instant::now() };
-    // Not only by the end: a target that is back must not wait until its answer is kept.
-    watch.tell(News::Over(over));
-    settler.settle(work.claim, kind).await;
-    over
+///
+/// What it holds here it holds for each call that is out, so nothing large goes into an `async fn` on the way to its call.
+#[expect(clippy::manual_async_fn, reason = "an `async fn` keeps what it is given twice")]
+pub(crate) fn run(
+    mut work: Work,
+    queue: Arc<Queue>,
+    settler: Settler,
+    watch: Watch,
+) -> impl Future<Output = Over> + Send {
+    async move {
+        let (kind, sign) = match prepare(&mut work, &queue).await {
+            Ok(prepared) => {
+                let (out, reply) = send(prepared, work.deadline, &queue);
+                // Aborted, its connection is closed, and the gateway sees that nobody waits.
+                let end = tokio::select! {
+                    biased;
+                    reply = reply => End::Replied(reply),
+                    why = work.claim.stopped() => End::Stopped(why),
+                    () = sleep_until(work.deadline) => End::DeadlinePassed,
+                    never = quiet(&watch, &out.sent) => match never {},
+                };
+                judge(end, out, &work, &queue, watch.is_probe)
+            }
+            Err(kind) => (kind, None),
+        };
+        let over = Over { sign, at: Instant::now() };
+        // Not only by the end: a target that is back must not wait until its answer is kept.
+        watch.tell(News::Over(over));
+        settler.settle(work.claim, kind).await;
+        over
+    }
 }
 
 /// Hands a request back that was never dispatched, which says nothing of its target.
@@ -96,7 +136,7 @@ pub(crate) async fn hand_back(work: Work, settler: Settler) -> Over {
 /// The call, or how to settle a request that gets none.
 async fn prepare(work: &mut Work, queue: &Queue) -> Result<Prepared, SettleKind> {
     may_go_on(work)?;
-    let ticket = work.ticket.clone().map_err(|_| decide::unusable())?;
+    let ticket = work.ticket.take().ok_or_else(decide::unusable)?;
     let packed = read(work).await?.ok_or_else(decide::unusable)?;
     // A lease that is still ours now was ours when this was read: it is what we have leased.
     may_go_on(work)?;
@@ -107,7 +147,12 @@ async fn prepare(work: &mut Work, queue: &Queue) -> Result<Prepared, SettleKind>
         request.envelope.traceparent = Some(span.traceparent());
     }
     let call = call(request, queue).ok_or_else(decide::unusable)?;
-    Ok(Prepared { ticket, call, span })
+    Ok(Prepared {
+        call,
+        deadline: ticket.deadline,
+        attempts: ticket.attempts,
+        span: span.map(Box::new),
+    })
 }
 
 /// Nothing, or how to settle a request that is not to be called any more.
@@ -175,33 +220,38 @@ fn headers(envelope: &Envelope) -> Option<HeaderMap> {
     Some(headers)
 }
 
-async fn dispatch(
-    work: &mut Work,
+/// Hands the call to the client: what is awaited then keeps no room for it.
+fn send(
     prepared: Prepared,
+    deadline: Instant,
     queue: &Arc<Queue>,
-    watch: &Watch,
-) -> (SettleKind, Option<Sign>) {
-    let Prepared { ticket, call, span } = prepared;
-    let deadline = work.deadline;
+) -> (Out, impl Future<Output = Result<Reply, Fault>> + Send + use<>) {
     let (started, left, sent) = (Instant::now(), until(deadline), Sent::default());
-    let _calling = queue.call();
-    let calling = watched(&mut work.claim, deadline, &queue.gateway, call, sent.clone());
-    let end = tokio::select! {
-        biased;
-        end = calling => end,
-        never = quiet(watch, &sent) => match never {},
-    };
+    let Prepared { call, deadline, attempts, span } = prepared;
+    let (_calling, reply) = (queue.call(), queue.gateway.send(call, sent.clone()));
+    (Out { sent, started, left, deadline, attempts, span, _calling }, reply)
+}
+
+/// What is made of the end of a call.
+fn judge(
+    end: End,
+    out: Out,
+    work: &Work,
+    queue: &Queue,
+    is_probe: bool,
+) -> (SettleKind, Option<Sign>) {
+    let Out { sent, started, left, deadline, attempts, span, _calling } = out;
     let end = in_time(end, work.claim.is_lost());
     if let Some(outcome) = label(&end) {
         metrics::dispatched(queue.name.as_str(), outcome, started.elapsed());
     }
     // Deadlines are judged by the clock of Redis: what it showed when this call began, and how long
     // ago that is.
-    let began = Duration::from_millis(ticket.deadline).saturating_sub(left);
+    let began = Duration::from_millis(deadline).saturating_sub(left);
     let now = SystemTime::UNIX_EPOCH + began + started.elapsed();
     let (sign, heard) = (sign(&end, now), heard(&end));
-    let (attempts, max_attempts) = (ticket.attempts, queue.max_attempts);
-    let (left, is_unsent_probe) = (until(deadline), watch.is_probe && !sent.get());
+    let max_attempts = queue.max_attempts;
+    let (left, is_unsent_probe) = (until(work.deadline), is_probe && !sent.get());
     let at = Circumstances { attempts, max_attempts, left, now, is_unsent_probe };
     let kind = match end {
         End::Stopped(why) => stopped(why, sent.get()),
@@ -209,7 +259,7 @@ async fn dispatch(
         End::Replied(reply) => decide::after(reply, &at, &mut rand::rng()),
     };
     if let Some(span) = span {
-        traced::end(span, heard, &kind);
+        traced::end(*span, heard, &kind);
     }
     (kind, sign)
 }
@@ -247,23 +297,6 @@ fn in_time(end: End, lost: bool) -> End {
     match end {
         End::Replied(_) if lost => End::Stopped(Stop::Lost),
         end => end,
-    }
-}
-
-/// Runs the call until it ends, or until there is a reason to abort it. Aborted, its connection is
-/// closed, and the gateway sees that nobody waits.
-async fn watched(
-    claim: &mut Claim,
-    deadline: Instant,
-    gateway: &Gateway,
-    call: Call,
-    sent: Sent,
-) -> End {
-    tokio::select! {
-        biased;
-        reply = gateway.send(call, sent) => End::Replied(reply),
-        why = claim.stopped() => End::Stopped(why),
-        () = sleep_until(deadline) => End::DeadlinePassed,
     }
 }
 
@@ -322,6 +355,16 @@ fn until(deadline: Instant) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of the futures that a function gives.
+    fn size<A, B, C, D, F>(_: fn(A, B, C, D) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn an_attempt_is_small_while_its_call_is_out() {
+        assert!(size(run) <= 1_344, "{} bytes", size(run));
+    }
 
     #[test]
     fn headers_of_the_envelope_are_passed_on_and_broken_ones_are_no_call() {

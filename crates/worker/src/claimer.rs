@@ -33,8 +33,8 @@ const ALONG: usize = 16 << 10;
 pub(crate) struct Work {
     /// The right to do so.
     pub(crate) claim: Claim,
-    /// Its state when it was claimed.
-    pub(crate) ticket: Result<Box<Ticket>, Undecodable>,
+    /// Its state when it was claimed; none: it cannot be read by this version.
+    pub(crate) ticket: Option<Box<Ticket>>,
     /// What was submitted.
     pub(crate) request: Submitted,
     /// When its deadline passes.
@@ -46,7 +46,7 @@ pub(crate) struct Work {
 impl Work {
     /// Whether it may be what killed its workers.
     pub(crate) fn is_suspect(&self) -> bool {
-        is_suspect(&self.ticket)
+        self.ticket.as_ref().is_some_and(|ticket| ticket.is_suspect())
     }
 }
 
@@ -189,7 +189,7 @@ impl Claimer {
             .zip(requests)
             .map(|((claim, lease), request)| Work {
                 claim,
-                ticket: lease.ticket,
+                ticket: lease.ticket.ok(),
                 request,
                 deadline: ran + lease.left,
                 cancel_asked: lease.cancel_asked,

@@ -30,14 +30,14 @@ use bytes::Bytes;
 use holdfast_runtime::credentials::{self, Material};
 use holdfast_runtime::reread::{Reread, Unusable};
 use holdfast_runtime::settings::Credentials;
-use http_body::{Body, Frame, SizeHint};
+use http_body::{Frame, SizeHint};
 use hyper::header::{
     AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT,
 };
 use hyper::http::uri::{PathAndQuery, Scheme};
 use hyper::{Method, Request, Uri};
-use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
+use hyper_util::client::legacy::{Client, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::RootCertStore;
 use tokio::sync::Notify;
@@ -198,48 +198,46 @@ impl Gateway {
     }
 
     /// Sends a request and takes the answer, whatever its status.
-    pub(crate) async fn send(&self, call: Call, sent: Sent) -> Result<Reply, Fault> {
+    ///
+    /// The request goes to the client before anything is awaited: a call in flight keeps no room for it beside the client's.
+    pub(crate) fn send(
+        &self,
+        call: Call,
+        sent: Sent,
+    ) -> impl Future<Output = Result<Reply, Fault>> + Send + use<> {
         let mut request = self.request(call, sent.clone());
         let connection = capture_connection(&mut request);
-        let reply = match self.exchange(request, &connection).await {
-            // Whatever time there was for that: no connection stood, and the target has seen nothing. Where one stands, its
-            // server takes no more calls on it than it answers.
-            Err(Fault::Unanswered) if !sent.get() && connection.connection_metadata().is_none() => {
-                Err(Fault::ConnectTimeout)
-            }
-            reply => reply,
-        };
-        let (Err(fault) | Ok(Reply::Broken(_, fault))) = reply else { return reply };
-        if let Fault::Stall | Fault::Unanswered | Fault::AttemptTimeout = fault {
-            // Of HTTP/2, which is not closed with its call: it may be dead, and the next call is not to find that out again.
-            give_up(&connection);
-        }
-        reply
-    }
-
-    async fn exchange(
-        &self,
-        request: Request<Outgoing>,
-        connection: &CaptureConnection,
-    ) -> Result<Reply, Fault> {
         let limits = Limits {
             bytes: self.target.answer_limit,
             stall: self.target.stall_timeout,
             end: Instant::now() + self.target.attempt_timeout,
         };
-        let (client, _lane) = self.lanes.take();
-        let response = timeout_at(limits.end, client.request(request)).await;
-        let response = response.map_err(|_| Fault::Unanswered)?;
-        let (head, body) = response.map_err(|err| faults::before_head(&err))?.into_parts();
-        if let Err(fault) = answer::sound(&head) {
-            // What follows such a head may be anything.
-            give_up(connection);
-            return Err(fault);
+        let (client, lane) = self.lanes.take();
+        let response = client.request(request);
+        async move {
+            // Until the call is over.
+            let _lane = lane;
+            let reply = match exchange(response, &connection, limits).await {
+                // Whatever time there was for that: no connection stood, and the target has seen nothing. Where one stands,
+                // its server takes no more calls on it than it answers.
+                Err(Fault::Unanswered)
+                    if !sent.get() && connection.connection_metadata().is_none() =>
+                {
+                    Err(Fault::ConnectTimeout)
+                }
+                reply => reply,
+            };
+            let (Err(fault) | Ok(Reply::Broken(_, fault))) = reply else { return reply };
+            if let Fault::Stall | Fault::Unanswered | Fault::AttemptTimeout = fault {
+                // Of HTTP/2, which is not closed with its call: it may be dead, and the next call is not to find that out
+                // again.
+                give_up(&connection);
+            }
+            reply
         }
-        answer::collect(head, body, &limits).await
     }
 
-    fn request(&self, call: Call, sent: Sent) -> Request<Outgoing> {
+    fn request(&self, call: Call, sent: Sent) -> Request<Body> {
         let Call { uri, mut headers, body } = call;
         headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
         let agent = HeaderValue::from_static(concat!("holdfast/", env!("CARGO_PKG_VERSION")));
@@ -250,12 +248,29 @@ impl Gateway {
             Some(authorization) => headers.insert(AUTHORIZATION, authorization.clone()),
             None => headers.remove(AUTHORIZATION),
         };
-        let mut request = Request::new(Outgoing { body: Some(body), sent });
+        let mut request = Request::new(Box::new(Outgoing { body: Some(body), sent }));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
         request
     }
+}
+
+/// Waits for the head of an answer, and takes what follows.
+async fn exchange(
+    response: ResponseFuture,
+    connection: &CaptureConnection,
+    limits: Limits,
+) -> Result<Reply, Fault> {
+    let response = timeout_at(limits.end, response).await.map_err(|_| Fault::Unanswered)?;
+    let (head, body) = response.map_err(|err| faults::before_head(&err))?.into_parts();
+    if let Err(fault) = answer::sound(&head) {
+        // What follows such a head may be anything.
+        give_up(connection);
+        return Err(fault);
+    }
+    // Boxed: most of a call's time is before its head, and it would keep the room for what comes behind all the while.
+    Box::pin(answer::collect(head, body, &limits)).await
 }
 
 /// Lets no other call go by this connection; those that it has may end.
@@ -279,6 +294,9 @@ fn roots(target: &Target) -> Result<RootCertStore, Unusable> {
     Ok(roots)
 }
 
+/// As the client takes it. Boxed: its channels and futures keep the room of a whole request many times over.
+type Body = Box<Outgoing>;
+
 /// The body of a request, which notes when the connection first looks at it: that is when the head
 /// is written. An empty one is never asked for, only whether it is at its end.
 struct Outgoing {
@@ -286,7 +304,7 @@ struct Outgoing {
     sent: Sent,
 }
 
-impl Body for Outgoing {
+impl http_body::Body for Outgoing {
     type Data = Bytes;
     type Error = Infallible;
 

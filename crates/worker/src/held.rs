@@ -4,11 +4,11 @@
 //! (a settle, an error, a panic) ends the renewal by dropping it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use holdfast_core::metrics;
 use holdfast_core::model::{Fence, Handle, QueueName};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 /// Why a dispatch is to stop. The first reason counts.
@@ -47,7 +47,15 @@ struct Entry {
     refused: bool,
     /// Since when a settle is under way: only its answer says what became of the lease.
     settling: Option<Instant>,
-    stop: watch::Sender<Option<Stop>>,
+    reason: Arc<Reason>,
+}
+
+/// The first reason to stop a dispatch, once there is one. A channel that keeps a value would do, and takes half a KB for each
+/// lease.
+#[derive(Debug, Default)]
+struct Reason {
+    first: OnceLock<Stop>,
+    told: Notify,
 }
 
 impl Held {
@@ -65,12 +73,13 @@ impl Held {
         owner: (Fence, Handle),
         sure_until: Instant,
     ) -> Claim {
-        let (stop, stopped) = watch::channel(None);
+        let reason = Arc::<Reason>::default();
         let mut leases = self.lock();
-        leases.shards[shard]
-            .insert(owner, Entry { sure_until, refused: false, settling: None, stop });
+        let entry =
+            Entry { sure_until, refused: false, settling: None, reason: Arc::clone(&reason) };
+        leases.shards[shard].insert(owner, entry);
         self.count(&mut leases, shard, 1);
-        Claim { shard, owner, stopped, held: Arc::clone(self) }
+        Claim { shard, owner, reason, held: Arc::clone(self) }
     }
 
     /// What is to be renewed in a shard.
@@ -116,7 +125,7 @@ impl Held {
     /// Its caller wants it stopped.
     pub(crate) fn cancel(&self, shard: usize, owner: &(Fence, Handle)) {
         if let Some(entry) = self.lock().shards[shard].get(owner) {
-            entry.stop(Stop::Cancelled);
+            entry.reason.give(Stop::Cancelled);
         }
     }
 
@@ -132,7 +141,7 @@ impl Held {
     /// Stops every dispatch: this process ends.
     pub(crate) fn drain(&self) {
         for entry in self.lock().shards.iter().flat_map(HashMap::values) {
-            entry.stop(Stop::Drained);
+            entry.reason.give(Stop::Drained);
         }
     }
 
@@ -157,19 +166,33 @@ impl Held {
 }
 
 impl Entry {
-    fn stop(&self, why: Stop) {
-        self.stop.send_if_modified(|stop| {
-            let first = stop.is_none();
-            if first {
-                *stop = Some(why);
-            }
-            first
-        });
-    }
-
     fn lost(&self) {
         if self.settling.is_none() {
-            self.stop(Stop::Lost);
+            self.reason.give(Stop::Lost);
+        }
+    }
+}
+
+impl Reason {
+    fn give(&self, why: Stop) {
+        if self.first.set(why).is_ok() {
+            self.told.notify_waiters();
+        }
+    }
+
+    fn get(&self) -> Option<Stop> {
+        self.first.get().copied()
+    }
+
+    /// Ends when there is one.
+    async fn wait(&self) -> Stop {
+        loop {
+            // Hears what is told from here on, also before it is first polled.
+            let told = self.told.notified();
+            if let Some(why) = self.get() {
+                return why;
+            }
+            told.await;
         }
     }
 }
@@ -181,25 +204,21 @@ pub(crate) struct Claim {
     pub(crate) shard: usize,
     /// Proof of ownership, and what is owned.
     pub(crate) owner: (Fence, Handle),
-    stopped: watch::Receiver<Option<Stop>>,
+    reason: Arc<Reason>,
     held: Arc<Held>,
 }
 
 impl Claim {
     /// Ends when the dispatch is to stop, with the reason. May be dropped and called again.
-    pub(crate) async fn stopped(&mut self) -> Stop {
-        // The other end lives as long as this claim does.
-        match self.stopped.wait_for(Option::is_some).await.map(|stop| *stop) {
-            Ok(Some(stop)) => stop,
-            _ => std::future::pending().await,
-        }
+    pub(crate) fn stopped(&self) -> impl Future<Output = Stop> + Send + '_ {
+        self.reason.wait()
     }
 
     /// Whether nothing more may be published under it, by our own clock or because we were told.
     pub(crate) fn is_lost(&self) -> bool {
         let sure_until = |entry: &Entry| entry.sure_until;
         let until = self.held.lock().shards[self.shard].get(&self.owner).map(sure_until);
-        *self.stopped.borrow() == Some(Stop::Lost) || until.is_none_or(|it| it <= Instant::now())
+        self.reason.get() == Some(Stop::Lost) || until.is_none_or(|it| it <= Instant::now())
     }
 
     /// Whether a renewal of it was refused. A settle that is unanswered then has been done, or can't be.
@@ -241,7 +260,7 @@ mod tests {
     }
 
     fn stop_of(claim: &Claim) -> Option<Stop> {
-        *claim.stopped.borrow()
+        claim.reason.get()
     }
 
     #[test]
@@ -344,7 +363,7 @@ mod tests {
     #[tokio::test]
     async fn the_first_reason_to_stop_counts() {
         let held = held();
-        let mut claim = held.hold(0, owner(1), Instant::now() + LEASE);
+        let claim = held.hold(0, owner(1), Instant::now() + LEASE);
         held.cancel(0, &owner(2));
         assert_eq!(stop_of(&claim), None, "another claim is meant");
         held.cancel(0, &owner(1));

@@ -69,15 +69,24 @@ pub(crate) fn open(store: &Store, shards: &[ShardKeys]) -> (Settler, Vec<Writer>
 
 impl Settler {
     /// Ends an attempt, and returns when Redis has answered, or when it is left to lapse.
-    pub(crate) async fn settle(&self, claim: Claim, kind: SettleKind) {
+    pub(crate) fn settle(
+        &self,
+        claim: Claim,
+        kind: SettleKind,
+    ) -> impl Future<Output = ()> + Send + '_ {
         claim.settling();
         let (fence, handle) = claim.owner;
         let (done, over) = oneshot::channel();
         let (ways, item) = (&self.0[claim.shard], SettleItem { fence, handle, kind });
         let way = if is_large(item.size()) { &ways.large } else { &ways.usual };
-        if way.send(Job { claim, item, _done: done }).await.is_ok() {
-            // Never sent, only dropped: either way it is over.
-            let _ = over.await;
+        let job = Job { claim, item, _done: done };
+        async move {
+            // Handed over once there is a place for it: until then it lies in one place alone.
+            if let Ok(place) = way.reserve().await {
+                place.send(job);
+                // Never sent, only dropped: either way it is over.
+                let _ = over.await;
+            }
         }
     }
 }

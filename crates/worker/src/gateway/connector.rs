@@ -42,9 +42,12 @@ impl From<ConnectFault> for Fault {
     }
 }
 
-/// Opens the connections of one gateway.
+/// Opens the connections of one gateway. Each call keeps several copies, so they share what they are made of.
 #[derive(Clone)]
-pub(super) struct Connector {
+pub(super) struct Connector(Arc<Way>);
+
+/// How connections are opened.
+struct Way {
     tcp: HttpConnector,
     material: Arc<Reread<Material>>,
     connect_timeout: Duration,
@@ -68,20 +71,20 @@ impl Connector {
         tcp.set_keepalive_retries(Some(3));
         // Shared out over the addresses of a name, so that a dead one does not use up all of it.
         tcp.set_connect_timeout(Some(connect_timeout));
-        Self { tcp, material, connect_timeout, stall_timeout }
+        Self(Arc::new(Way { tcp, material, connect_timeout, stall_timeout }))
     }
 }
 
-/// What a connection is made of. What it stands on is boxed: the state of TLS is large, and a connection without it would
-/// keep the room for it several times over.
-pub(super) type Stream = Watched<Box<dyn Io>>;
+/// What a connection is made of. Boxed: the state of TLS is large, and a connection without it would keep the room for it
+/// several times over; and over HTTP/2 each call keeps the room of a connection.
+pub(super) type Stream = Box<dyn Io>;
 
 /// Bytes from and to a target, over TLS or not.
 pub(super) trait Io: Read + Write + Connection + Send + Unpin {}
 
 impl<T: Read + Write + Connection + Send + Unpin> Io for T {}
 
-impl Connection for Box<dyn Io> {
+impl Connection for Stream {
     fn connected(&self) -> Connected {
         (**self).connected()
     }
@@ -98,9 +101,10 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, to: Uri) -> Self::Future {
-        let tls = self.material.current().tls.clone();
-        let connecting = HttpsConnector::from((self.tcp.clone(), tls)).call(to);
-        let (connect_timeout, stall_timeout) = (self.connect_timeout, self.stall_timeout);
+        let Way { tcp, material, connect_timeout, stall_timeout } = &*self.0;
+        let tls = material.current().tls.clone();
+        let connecting = HttpsConnector::from((tcp.clone(), tls)).call(to);
+        let (connect_timeout, stall_timeout) = (*connect_timeout, *stall_timeout);
         Box::pin(async move {
             let stream = match timeout(connect_timeout, connecting).await {
                 Ok(Ok(stream)) => stream,
@@ -108,12 +112,20 @@ impl Service<Uri> for Connector {
                 Err(_) => return Err(ConnectFault::TimedOut),
             };
             let shared = stream.connected().is_negotiated_h2();
-            let stream: Box<dyn Io> = match stream {
-                MaybeHttpsStream::Http(plain) => Box::new(plain),
-                tls @ MaybeHttpsStream::Https(_) => Box::new(tls),
-            };
-            Ok(Watched::new(stream, stall_timeout.filter(|_| !shared)))
+            let limit = stall_timeout.filter(|_| !shared);
+            Ok(match stream {
+                MaybeHttpsStream::Http(plain) => watched(plain, limit),
+                tls @ MaybeHttpsStream::Https(_) => watched(tls, limit),
+            })
         })
+    }
+}
+
+/// A connection that notices when an answer stalls, if there is a limit.
+fn watched(io: impl Io + 'static, limit: Option<Duration>) -> Stream {
+    match limit {
+        Some(limit) => Box::new(Watched::new(io, limit)),
+        None => Box::new(io),
     }
 }
 

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper_util::client::legacy::Client;
 
-use super::Outgoing;
+use super::Body;
 use super::connector::Connector;
 
 /// Makes a client without connections.
-type Open = Box<dyn Fn() -> Client<Connector, Outgoing> + Send + Sync>;
+type Open = Box<dyn Fn() -> Client<Connector, Body> + Send + Sync>;
 
 /// The clients, those that are used first at first.
 pub(super) struct Lanes {
@@ -23,7 +23,7 @@ pub(super) struct Lanes {
 }
 
 struct Lane {
-    client: Client<Connector, Outgoing>,
+    client: Client<Connector, Body>,
     /// One of its own, and one for each call.
     calls: Arc<()>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Place {
 impl Lanes {
     /// Clients that take so many calls each; none: one takes all.
     pub(super) fn new(
-        open: impl Fn() -> Client<Connector, Outgoing> + Send + Sync + 'static,
+        open: impl Fn() -> Client<Connector, Body> + Send + Sync + 'static,
         most: Option<usize>,
     ) -> Self {
         Self { open: Box::new(open), most: most.unwrap_or(usize::MAX), all: Mutex::default() }
@@ -44,7 +44,7 @@ impl Lanes {
 
     /// The first client that has room for a call. Those behind it are left alone when calls become fewer, and their
     /// connections are closed.
-    pub(super) fn take(&self) -> (Client<Connector, Outgoing>, Place) {
+    pub(super) fn take(&self) -> (Client<Connector, Body>, Place) {
         // Whole values only are pushed.
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let free = all.iter().position(|lane| Arc::strong_count(&lane.calls) <= self.most);

@@ -33,7 +33,7 @@ const VERSION: &[u8] = b"HTTP/1.";
 /// A connection under watch.
 pub(super) struct Watched<T> {
     io: T,
-    watch: Option<Watch>,
+    watch: Watch,
 }
 
 struct Watch {
@@ -85,22 +85,17 @@ fn may_be_interim(at: usize, byte: u8) -> bool {
 }
 
 impl<T> Watched<T> {
-    /// Watches `io`, if there is a limit.
-    pub(super) fn new(io: T, limit: Option<Duration>) -> Self {
-        let watch = |limit| {
-            let timer = Box::pin(sleep(limit));
-            Watch { limit, timer, last_read: None, next: Next::Head(0) }
-        };
-        Self { io, watch: limit.map(watch) }
+    /// Watches `io`.
+    pub(super) fn new(io: T, limit: Duration) -> Self {
+        let timer = Box::pin(sleep(limit));
+        Self { io, watch: Watch { limit, timer, last_read: None, next: Next::Head(0) } }
     }
 
     /// A write, even one that has to wait, means that an answer is not due yet.
     fn writing(&mut self) {
-        if let Some(watch) = &mut self.watch {
-            watch.last_read = None;
-            if watch.next == Next::Answer {
-                watch.next = Next::Head(0);
-            }
+        self.watch.last_read = None;
+        if self.watch.next == Next::Answer {
+            self.watch.next = Next::Head(0);
         }
     }
 }
@@ -144,7 +139,6 @@ impl<T: Read + Unpin> Read for Watched<T> {
         buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let Self { io, watch } = &mut *self;
-        let Some(watch) = watch else { return Pin::new(io).poll_read(cx, buf) };
         let read = watch.poll_read(io, cx, buf);
         if read.is_pending() {
             return watch.poll_stalled(cx);
