@@ -221,6 +221,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
     of(
         "claim",
         "claim.lua",
+        "one more leaves pending than is leased",
+        "keys.pending, 0, #removed.pending - 1)",
+        "keys.pending, 0, #removed.pending)",
+    ),
+    of(
+        "claim",
+        "claim.lua",
+        "late ones leave pending in the place of what is leased while the clock is doubted",
+        "    from_head = false\n",
+        "",
+    ),
+    of(
+        "claim",
+        "claim.lua",
         "a lease is not capped at the deadline",
         "fence .. stamp, now + lease, nil",
         "fence .. stamp, now + 2 * lease, nil",

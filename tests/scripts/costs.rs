@@ -145,16 +145,16 @@ async fn a_batch_costs_the_commands_and_bytes_that_are_written_here() {
         89_683,
         "evalsha 1, hmget 3, hset 4, llen 1, rpush 1, time 1, zadd 1, zcard 4",
     );
-    let commands =
-        "del 1, evalsha 1, hget 1, hmget 3, hset 2, time 1, zadd 1, zcard 1, zrange 3, zrem 1";
-    claim.is("claim", 26_515, commands);
+    let commands = "del 1, evalsha 1, hget 1, hmget 3, hset 2, time 1, zadd 1, zcard 1, zrange 3, \
+        zremrangebyrank 1";
+    claim.is("claim", 24_045, commands);
     read.is("a read of bodies", 0, "hmget 1");
     let commands = "evalsha 1, exists 1, hdel 2, hincrby 3, hlen 1, hmget 3, hset 2, hstrlen 64, \
         spublish 1, time 1, zadd 1, zcard 1, zmscore 1, zrem 1";
     settle.is("settle", 44_992, commands);
-    let commands = "evalsha 1, hdel 4, hincrby 2, hlen 5, hmget 2, hrandfield 1, hstrlen 64, time 1, \
-        zcard 1, zrangebyscore 2, zrem 1";
-    sweep.is("sweep", 5_751, commands);
+    let commands = "evalsha 1, hdel 3, hincrby 2, hlen 5, hmget 2, hrandfield 1, hstrlen 64, time 1, \
+        zcard 1, zrangebyscore 2, zremrangebyrank 1";
+    sweep.is("sweep", 3_281, commands);
 }
 
 /// What callers that wait ask, once they are told of the end.

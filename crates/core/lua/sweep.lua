@@ -30,7 +30,7 @@ if not limit or limit < 1 or limit > 128 or not age or age <= 0 then
   return redis.error_reply('BADARG sweep: 1 to 128, and an age above 0 ms')
 end
 
-allowed('HDEL', 'ZREM', 'HINCRBY')
+allowed('HDEL', 'ZREMRANGEBYRANK', 'HINCRBY')
 local now, answers, bytes, lanes = clock(), {}, 0, {}
 -- Read or written after the first write: another type under one of these must fail the call before it.
 redis.call('ZCARD', keys.dead)
@@ -40,7 +40,7 @@ end
 for _, home in ipairs({'finished', 'dead'}) do
   local due = redis.call('ZRANGEBYSCORE', keys[home], '-inf', digits(now), 'LIMIT', 0, limit)
   local tickets, names = tickets_in(keys.ticket, due)
-  local fields, requests = {}, nil
+  local fields, requests, left = {}, nil, home == 'dead'
   if home == 'finished' and #due > 0 then
     -- It keeps none: one look at all of them shows it.
     requests = redis.call('HMGET', keys.request, unpack(names))
@@ -51,6 +51,8 @@ for _, home in ipairs({'finished', 'dead'}) do
     local whole = readable(ticket)
     if not whole or is_of(ticket, handle) then
       local request = requests and #(requests[at] or '') or redis.call('HSTRLEN', keys.request, key)
+      -- An empty one too.
+      left = left or requests[at]
       local size = request + redis.call('HSTRLEN', keys.result, key)
       bytes = bytes - size
       if whole then
@@ -62,10 +64,15 @@ for _, home in ipairs({'finished', 'dead'}) do
       answers[#answers + 1] = {'dropped', handle}
     end
   end
-  flush('HDEL', keys.request, fields)
+  if left then
+    flush('HDEL', keys.request, fields)
+  end
   flush('HDEL', keys.result, fields)
   flush('HDEL', keys.ticket, fields)
-  flush('ZREM', keys[home], due)
+  if #due > 0 then
+    -- They stood first, one behind the other, so that Redis need not look for each.
+    redis.call('ZREMRANGEBYRANK', keys[home], 0, #due - 1)
+  end
 end
 write_counts(keys, bytes, lanes)
 

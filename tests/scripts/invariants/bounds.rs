@@ -34,6 +34,7 @@ const BOUNDED: &[&str] = &[
     "HRANDFIELD",
     "ZADD",
     "ZREM",
+    "ZREMRANGEBYRANK",
     "ZMSCORE",
     "ZCARD",
     "ZCOUNT",

@@ -50,6 +50,14 @@ async fn what_was_left_of_a_request_beside_its_record_is_given_back_with_it() {
     assert_eq!(shard.sweep().await, [SweepReply::Swept(a)]);
     assert_eq!(shard.meta("bytes").await, Some(empty));
     assert_eq!(shard.tell(&[&"HLEN", &shard.keys.request]).await.int(), Some(0));
+
+    // Alone, and of no length.
+    let (owner, b) = shard.running(&Item::new("b")).await;
+    assert_eq!(shard.settle(owner, b, ack("done")).await, SettleReply::Done);
+    shard.tell(&[&"HSET", &shard.keys.request, b.key().as_bytes(), &""]).await;
+    shard.score(&shard.keys.finished, &[b], shard.now().await - 1).await;
+    assert_eq!(shard.sweep().await, [SweepReply::Swept(b)]);
+    assert_eq!(shard.tell(&[&"HLEN", &shard.keys.request]).await.int(), Some(0));
 }
 
 #[tokio::test]
