@@ -1,12 +1,13 @@
 //! The scripts beside raw Redis and beside other queues: rate, processor time of the server, bytes of its file.
 //!
 //! `cycle` says what is compared and measures it, `holdfast`, `raw` and `single` are sides, `whole`, `stages`, `claims`, `leases` and `fsync`
-//! the comparisons. `peers` runs other queues as programs of their own: `bullmq` and `apalis`.
+//! the comparisons, `floor` what lies under them. `peers` runs other queues as programs of their own: `bullmq` and `apalis`.
 
 mod apalis;
 mod bullmq;
 mod claims;
 pub(crate) mod cycle;
+mod floor;
 mod fsync;
 pub(crate) mod holdfast;
 mod leases;

@@ -1,7 +1,8 @@
 //! What a part of the bench tells: rows with their targets, and every sample.
 //!
 //! A claim is a ratio of two things that were measured by turns in one run, or a count: both survive a busy machine. What could
-//! not be measured stands there as such.
+//! not be measured stands there as such. What misses its target tells below it what else was measured in the same run that shows
+//! how far down it could go: its floors.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -19,6 +20,15 @@ pub(crate) enum Target {
     AtMost(f64),
 }
 
+/// What was measured beside a row and can't be undercut, or only by giving up what it stands for.
+#[derive(Debug, Serialize)]
+struct Floor {
+    /// In the unit of its row.
+    figure: f64,
+    /// What was measured, and why it is a floor.
+    why: String,
+}
+
 /// One thing that was asked, and what was found.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
@@ -32,6 +42,8 @@ pub(crate) struct Row {
     target: Option<Target>,
     /// What the figure comes from, or why there is none.
     note: String,
+    /// What shows why a target is missed.
+    floors: Vec<Floor>,
     /// Everything that was read, by its name, in the order in which it was.
     samples: BTreeMap<String, Vec<f64>>,
 }
@@ -44,6 +56,7 @@ impl Row {
             figure: Some(figure),
             target: None,
             note: String::new(),
+            floors: Vec::new(),
             samples: BTreeMap::new(),
         }
     }
@@ -71,6 +84,12 @@ impl Row {
     /// Adds to what the figure comes from.
     pub(crate) fn more(mut self, note: &str) -> Self {
         self.note.push_str(note);
+        self
+    }
+
+    /// Adds a floor: a figure in the unit of the row, and one sentence that says what it is.
+    pub(crate) fn floor(mut self, figure: f64, why: impl Into<String>) -> Self {
+        self.floors.push(Floor { figure, why: why.into() });
         self
     }
 
@@ -103,7 +122,16 @@ impl Row {
             Some(false) => "MISSED",
             None => "",
         };
-        format!("  {:<66}{figure:>15}{target:>11}  {verdict:<7} {}", self.what, self.note)
+        let mut told =
+            format!("  {:<66}{figure:>15}{target:>11}  {verdict:<7} {}", self.what, self.note);
+        told.truncate(told.trim_end().len());
+        if self.is_met() == Some(false) {
+            for Floor { figure, why } in &self.floors {
+                write!(told, "\n      floor {} {}: {why}", digits(*figure), self.unit)
+                    .expect("text");
+            }
+        }
+        told
     }
 }
 
@@ -157,7 +185,7 @@ impl Report {
             self.machine.told()
         );
         for row in &self.rows {
-            writeln!(table, "{}", row.told().trim_end()).expect("text");
+            writeln!(table, "{}", row.told()).expect("text");
         }
         table
     }

@@ -12,6 +12,7 @@ pub(super) async fn rows(effort: Effort) -> Vec<Row> {
         // With more than 8,000 that wait, its script unpacks more than Lua can, and fails.
         batches: 79,
         rounds: if effort == Effort::Quick { 3 } else { 9 },
+        has_targets: false,
         how: "push_bulk of 64, batches of 64, no locks of single jobs, no events, one vacuum at the end",
     };
     let compared = peer.compared(built().await).await;

@@ -16,6 +16,7 @@ pub(super) async fn rows(effort: Effort) -> Vec<Row> {
         name: "BullMQ",
         batches: 313,
         rounds: if effort == Effort::Quick { 3 } else { 9 },
+        has_targets: true,
         how: "addBulk of 64, one worker with 64 at once, an answer deleted when 64 later ones are there",
     };
     let compared = peer.compared(installed().await).await;

@@ -58,7 +58,7 @@ pub(crate) async fn cost(
 }
 
 /// The costs of one side, round by round.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Costs {
     pub(crate) time: Vec<f64>,
     pub(crate) cpu: Vec<f64>,

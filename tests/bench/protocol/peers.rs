@@ -12,6 +12,7 @@ use serde::Deserialize;
 use tokio::process::Command;
 
 use super::cycle::{ANSWER, BATCH, Cost, Costs, cost, ratios};
+use super::floor::{Floor, Floors};
 use super::holdfast::Holdfast;
 use crate::report::{Row, median};
 use crate::server::{self, Spent};
@@ -31,8 +32,19 @@ pub(super) struct Peer {
     /// Jobs that are added and then processed in each round, in batches of 64.
     pub(super) batches: usize,
     pub(super) rounds: usize,
+    /// Whether something is to be reached beside it, so that floors are measured too.
+    pub(super) has_targets: bool,
     /// How it adds and processes, and what becomes of an answer.
     pub(super) how: &'static str,
+}
+
+/// All that was measured.
+struct Measured {
+    ours: Phases,
+    theirs: Phases,
+    /// Two, or none.
+    floors: Vec<Phases>,
+    version: String,
 }
 
 /// How the program of a peer is started.
@@ -84,7 +96,7 @@ impl Peer {
             Ok(program) => self.measured(&program).await,
             Err(why) => Err(why),
         };
-        let (ours, theirs, version) = match measured {
+        let measured = match measured {
             Ok(measured) => measured,
             Err(why) => {
                 return Compared {
@@ -95,26 +107,46 @@ impl Peer {
                 };
             }
         };
+        let Measured { ours, theirs, floors, version } = measured;
         let rate = |what, ours: &Costs, theirs: &Costs| {
             row(what, &ratios(&theirs.time, &ours.time), [&ours.time, &theirs.time])
         };
         let spent = [ours.cpu(), theirs.cpu()];
         let cpu = row(cpu, &ratios(&spent[0], &spent[1]), [&spent[0], &spent[1]]);
-        Compared {
+        let cpu = cpu.more(&format!("; {name} {version}: {}", self.how));
+        let mut compared = Compared {
             process: rate(process, &ours.process, &theirs.process),
             add: rate(add, &ours.add, &theirs.add),
             add_at_once: rate(add_at_once, &ours.add_at_once, &theirs.add_at_once),
-            cpu: cpu.more(&format!("; {name} {version}: {}", self.how)),
+            cpu,
+        };
+        if let [plain, bare] = &floors[..] {
+            let under = |row, of: fn(&Phases) -> Costs, theirs: &Costs| {
+                let floors = Floors { plain: of(plain), bare: of(bare) };
+                floors.under(row, "us", |it| &it.time, |own| ratios(&theirs.time, own))
+            };
+            compared.process = under(compared.process, |it| it.process.clone(), &theirs.process);
+            compared.add = under(compared.add, |it| it.add.clone(), &theirs.add);
+            let whole = |it: &Phases| Costs { cpu: it.cpu(), ..Costs::default() };
+            let floors = Floors { plain: whole(plain), bare: whole(bare) };
+            compared.cpu =
+                floors.under(compared.cpu, "us", |it| &it.cpu, |own| ratios(own, &spent[1]));
         }
+        compared
     }
 
-    async fn measured(&self, program: &Program) -> Result<(Phases, Phases, String), String> {
+    async fn measured(&self, program: &Program) -> Result<Measured, String> {
         let (mut ours, mut theirs) = (Phases::default(), Phases::default());
         let mut version = String::new();
         let server = server::start(|_| {}).await;
         let url = server.url().to_owned();
         let mut holdfast = Holdfast::new(server, &url, SIZE).await;
         let server = server::start(|_| {}).await;
+        let mut under = match self.has_targets {
+            true => Vec::from(Floor::both(SIZE).await),
+            false => Vec::new(),
+        };
+        let mut floors: Vec<Phases> = under.iter().map(|_| Phases::default()).collect();
         // The first round warms up.
         for round in 0..=self.rounds {
             eprintln!("{}: round {round} of {}", self.name, self.rounds);
@@ -123,12 +155,19 @@ impl Peer {
             let many = jobs(&mut holdfast, self.batches, AT_ONCE).await;
             let (their_many, told) = program.jobs(&server, self.batches, AT_ONCE).await?;
             version = told;
+            for (floor, phases) in under.iter_mut().zip(&mut floors) {
+                let [add, process] = floor.phases(self.batches, true).await;
+                if round > 0 {
+                    let job = Job { add, process };
+                    phases.push(job, job);
+                }
+            }
             if round > 0 {
                 ours.push(one, many);
                 theirs.push(their_one, their_many);
             }
         }
-        Ok((ours, theirs, version))
+        Ok(Measured { ours, theirs, floors, version })
     }
 }
 

@@ -5,7 +5,8 @@ use holdfast_testkit::{Client, RedisServer, Value};
 
 use super::cycle::{ANSWER, BATCH, Side, body};
 
-type Command = Vec<Vec<u8>>;
+/// The words of one command.
+pub(super) type Command = Vec<Vec<u8>>;
 
 /// A server, a client, and what was sent so far.
 struct Raw {

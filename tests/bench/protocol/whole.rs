@@ -1,8 +1,10 @@
-//! A whole request: submitted, claimed, its body read, settled with an answer, swept; beside streams and a sorted set.
+//! A whole request: submitted, claimed, its body read, settled with an answer, swept; beside streams and a sorted set, and with
+//! what lies under it.
 
 use std::time::Duration;
 
 use super::cycle::{BATCH, Costs, measure, ratios};
+use super::floor::{Floor, Floors};
 use super::holdfast::Holdfast;
 use super::raw::{Streams, Zset};
 use crate::Effort;
@@ -29,6 +31,7 @@ struct Measured {
     holdfast: Costs,
     streams: Costs,
     zset: Costs,
+    floors: Floors,
 }
 
 pub(super) async fn rows(effort: Effort) -> Vec<Row> {
@@ -67,6 +70,7 @@ impl Plan {
         let mut holdfast = Holdfast::new(one, &url, self.size).await;
         let mut streams = Streams::new(two, ports[1], self.size).await;
         let mut zset = Zset::new(three, ports[2], self.size);
+        let mut floors = self.floors().await;
         holdfast.fill(BACKLOG).await;
         streams.fill(BACKLOG).await;
         zset.fill(BACKLOG).await;
@@ -78,35 +82,70 @@ impl Plan {
             let holdfast = measure(&mut holdfast, self.turns, BATCH).await;
             let streams = measure(&mut streams, self.turns, BATCH).await;
             let zset = measure(&mut zset, self.turns, BATCH).await;
+            let mut under = Vec::new();
+            for floor in &mut floors {
+                under.push(measure(floor, self.turns, BATCH).await);
+            }
             if round > 0 {
                 measured.holdfast.push(holdfast);
                 measured.streams.push(streams);
                 measured.zset.push(zset);
+                measured.floors.push(&under);
             }
         }
         measured
     }
+
+    /// What lies under it, with the same backlog; far away there are no targets to show reasons for.
+    async fn floors(&self) -> Vec<Floor> {
+        if self.distance.is_some() {
+            return Vec::new();
+        }
+        let mut floors = Vec::from(Floor::both(self.size).await);
+        for floor in &mut floors {
+            floor.fill(BACKLOG).await;
+        }
+        floors
+    }
 }
 
-fn small(measured: &Measured) -> Vec<Row> {
-    let Measured { holdfast, streams, zset } = measured;
+impl Measured {
+    /// Puts the floors under a row: beside the same opponent, in the same rounds.
+    fn rate(&self, what: &str, other: &Costs) -> Row {
+        let row = rate(what, &self.holdfast, other);
+        self.floors.under(row, "us", |it| &it.time, |own| ratios(&other.time, own))
+    }
+
+    fn cpu(&self, what: &str, other: &Costs) -> Row {
+        let row = cpu(what, &self.holdfast, other);
+        self.floors.under(row, "us", |it| &it.cpu, |own| ratios(own, &other.cpu))
+    }
+
+    fn aof(&self, what: &str, other: &Costs) -> Row {
+        let row = aof(what, &self.holdfast, other);
+        self.floors.under(row, "B", |it| &it.aof, |own| ratios(own, &other.aof))
+    }
+}
+
+fn small(it: &Measured) -> Vec<Row> {
+    let (streams, zset) = (&it.streams, &it.zset);
     vec![
-        rate("a whole request of 1 KB / Redis Streams: rate", holdfast, streams).at_least(0.4),
-        cpu("a whole request of 1 KB / Redis Streams: server CPU", holdfast, streams).at_most(3.0),
-        aof("a whole request of 1 KB / Redis Streams: AOF", holdfast, streams).at_most(1.3),
-        rate("a whole request of 1 KB / ZADD + ZPOPMIN: rate", holdfast, zset).at_least(0.27),
-        cpu("a whole request of 1 KB / ZADD + ZPOPMIN: server CPU", holdfast, zset).at_most(4.0),
-        aof("a whole request of 1 KB / ZADD + ZPOPMIN: AOF", holdfast, zset),
+        it.rate("a whole request of 1 KB / Redis Streams: rate", streams).at_least(0.4),
+        it.cpu("a whole request of 1 KB / Redis Streams: server CPU", streams).at_most(3.0),
+        it.aof("a whole request of 1 KB / Redis Streams: AOF", streams).at_most(1.3),
+        it.rate("a whole request of 1 KB / ZADD + ZPOPMIN: rate", zset).at_least(0.27),
+        it.cpu("a whole request of 1 KB / ZADD + ZPOPMIN: server CPU", zset).at_most(4.0),
+        it.aof("a whole request of 1 KB / ZADD + ZPOPMIN: AOF", zset),
     ]
 }
 
-fn large(measured: &Measured) -> Vec<Row> {
-    let Measured { holdfast, streams, zset } = measured;
+fn large(it: &Measured) -> Vec<Row> {
+    let (streams, zset) = (&it.streams, &it.zset);
     vec![
-        cpu("a whole request of 16 KB / Redis Streams: server CPU", holdfast, streams).at_most(1.3),
-        rate("a whole request of 16 KB / Redis Streams: rate", holdfast, streams),
-        aof("a whole request of 16 KB / Redis Streams: AOF", holdfast, streams),
-        cpu("a whole request of 16 KB / ZADD + ZPOPMIN: server CPU", holdfast, zset),
+        it.cpu("a whole request of 16 KB / Redis Streams: server CPU", streams).at_most(1.3),
+        it.rate("a whole request of 16 KB / Redis Streams: rate", streams),
+        it.aof("a whole request of 16 KB / Redis Streams: AOF", streams),
+        it.cpu("a whole request of 16 KB / ZADD + ZPOPMIN: server CPU", zset),
     ]
 }
 
@@ -120,7 +159,7 @@ fn rate(what: &str, one: &Costs, other: &Costs) -> Row {
     compared(what, "us", (&other.time, &one.time), (&one.time, &other.time))
 }
 
-pub(super) fn cpu(what: &str, one: &Costs, other: &Costs) -> Row {
+fn cpu(what: &str, one: &Costs, other: &Costs) -> Row {
     compared(what, "us", (&one.cpu, &other.cpu), (&one.cpu, &other.cpu))
 }
 
