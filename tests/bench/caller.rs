@@ -182,7 +182,7 @@ async fn call(mut stream: TcpStream, request: Arc<[u8]>, plan: Plan) -> u64 {
 }
 
 /// Whether there is a head and as much of a body as it says.
-fn is_whole(answer: &[u8]) -> bool {
+pub(crate) fn is_whole(answer: &[u8]) -> bool {
     const LENGTH: &[u8] = b"\r\ncontent-length: ";
     let Some(end) = find(answer, b"\r\n\r\n") else { return false };
     let head = &answer[..end];

@@ -2,6 +2,7 @@
 //! half of the load that it can bear, and beside a large backlog.
 
 mod backlog;
+pub(crate) mod chain;
 mod lone;
 mod told;
 
@@ -17,6 +18,7 @@ use crate::report::{Report, Row};
 use crate::server::Spent;
 use crate::stage::Stage;
 use crate::{Effort, server};
+use chain::Chain;
 use lone::{Plan, Round};
 
 /// Of how many calls the gateway can tell: under load, more than come in while one is asked for.
@@ -70,10 +72,18 @@ pub(crate) async fn report(effort: Effort) -> Report {
     let stage = Stage::on(redis, &gateway.url(), CONCURRENCY).await;
     let worker = stage.worker().await;
     let machine = Machine::look(&stage.redis).await;
-    let plan =
-        Plan { stage: &stage, gateway: &gateway, rest: REST, samples: size.judged, is_alone: true };
+    let plan = Plan {
+        stage: &stage,
+        gateway: &gateway,
+        rest: REST,
+        samples: size.judged,
+        is_alone: true,
+        chain: None,
+    };
 
-    let rounds = measure(plan, "idle", &size).await;
+    let chain = Chain::start(stage.redis.port(), gateway.port()).await;
+    let rounds = measure(Plan { chain: Some(&chain), ..plan }, "idle", &size).await;
+    drop(chain);
     let mut rows = told::rows("idle, a rest of 20 ms", &rounds, true);
     let cold = Plan { rest: LONG_REST, samples: size.cold, ..plan };
     let rounds = measure(cold, "cold", &size).await;

@@ -97,6 +97,16 @@ enum Bench {
     /// Calls in flight and nothing else, in a process of its own
     #[command(hide = true)]
     Bare(memory::bare::Calls),
+    /// The hops of a request and nothing else, half of them in a process of its own
+    #[command(hide = true)]
+    Chain {
+        /// Which half
+        half: latency::chain::Half,
+        /// Where Redis listens
+        redis: u16,
+        /// Where it takes calls, or where they go
+        to: u16,
+    },
     /// One hop and nothing else, in a process of its own
     #[command(hide = true)]
     Forwarder {
@@ -151,6 +161,7 @@ async fn main() -> ExitCode {
         Bench::Gateway { port, line, most } => gateway::run(port, line, most).await,
         Bench::Caller(load) => caller::run(&load).await,
         Bench::Bare(calls) => memory::bare::run(calls).await,
+        Bench::Chain { half, redis, to } => latency::chain::run(half, redis, to).await,
         Bench::Forwarder { port, target } => endtoend::forwarder::run(port, target).await,
         Bench::Quick => told(output, protocol::report(Effort::Quick).await),
         Bench::Protocol => told(output, protocol::report(Effort::Full).await),

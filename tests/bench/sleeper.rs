@@ -56,7 +56,7 @@ pub(crate) async fn run(port: u16) -> ExitCode {
 }
 
 /// Takes from a list; none: nothing came in time.
-async fn popped(client: &Client, list: &str) -> Option<String> {
+pub(crate) async fn popped(client: &Client, list: &str) -> Option<String> {
     let answer = client.command(&["BLPOP", list, LIMIT]).await;
     answer.array().and_then(|pair| pair.get(1)).and_then(Value::text).map(str::to_owned)
 }

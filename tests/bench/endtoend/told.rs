@@ -11,6 +11,9 @@ const OF_FORWARDER: f64 = 0.3;
 const RATE: f64 = 15_000.0;
 const WHERE_FORWARDER_DOES: f64 = 35_000.0;
 
+/// Who calls, as the rows name it.
+const CLIENT: &str = "the client";
+
 impl Side {
     fn name(self) -> &'static str {
         match self {
@@ -41,12 +44,64 @@ impl Turns<'_> {
         best.expect("something is in flight")
     }
 
+    /// What a request takes of each process where a side is at its best, in µs.
+    fn costs(&self, side: Side) -> Vec<(&'static str, f64)> {
+        let measured: Vec<&Turn> = self.of(side, self.best(side)).collect();
+        let of = |read: &dyn Fn(&Turn) -> f64| {
+            median(&measured.iter().map(|turn| read(turn)).collect::<Vec<_>>())
+        };
+        let names = measured.first().expect("a round").cpu.iter().map(|(name, _)| *name);
+        let others = names.enumerate().map(|(at, name)| (name, of(&|turn| turn.cpu[at].1)));
+        [(CLIENT, of(&|turn| turn.called.cpu))].into_iter().chain(others).collect()
+    }
+
     /// The waiting side beside another, each with so many in flight: the middle of the ratios of the rounds.
     fn ratio(&self, waiting: u32, other: Side, in_flight: u32) -> (f64, Vec<f64>) {
         let (ours, theirs) = (self.rates(Side::Waiting, waiting), self.rates(other, in_flight));
         let ratios: Vec<f64> =
             ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect();
         (median(&ratios), ratios)
+    }
+}
+
+/// What the cores of this machine allow where all of them do nothing else: requests a second.
+struct Allowed {
+    /// By what a request took of all processes together in these very turns.
+    all: f64,
+    /// If producer and worker together took no more than the forwarder, which is one server and one client of the same libraries.
+    as_forwarder: f64,
+    told: [String; 2],
+}
+
+impl Allowed {
+    fn by(turns: &Turns<'_>) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let waiting = turns.costs(Side::Waiting);
+        let of = |costs: &[(&str, f64)], names: &[&str]| -> f64 {
+            costs.iter().filter(|(name, _)| names.contains(name)).map(|(_, cost)| cost).sum()
+        };
+        let all: f64 = waiting.iter().map(|(_, cost)| cost).sum();
+        let forwarder = of(&turns.costs(Side::Forwarder), &["the forwarder"]);
+        let others = of(&waiting, &[CLIENT, "the gateway", "Redis"]);
+        let each: Vec<String> =
+            waiting.iter().map(|(name, cost)| format!("{name} {cost:.0}")).collect();
+        let told = [
+            format!(
+                "what {cores} cores allow: a request took {all:.0} us of them in these turns ({})",
+                each.join(", ")
+            ),
+            format!(
+                "the same if producer and worker together took the {forwarder:.0} us of the forwarder, which is one server and one client of the same libraries, and the others what they took"
+            ),
+        ];
+        let rate = |us: f64| cores * 1e6 / us;
+        Self { all: rate(all), as_forwarder: rate(others + forwarder), told }
+    }
+
+    /// Puts both under a row, beside `other` requests a second.
+    fn under(&self, row: Row, other: f64) -> Row {
+        let [all, as_forwarder] = &self.told;
+        row.floor(self.all / other, all).floor(self.as_forwarder / other, as_forwarder)
     }
 }
 
@@ -79,16 +134,16 @@ fn rates(turns: &Turns<'_>) -> Vec<Row> {
 
 /// Each side where it is at its best.
 fn at_best(turns: &Turns<'_>) -> Vec<Row> {
-    let own = turns.best(Side::Waiting);
+    let (own, allowed) = (turns.best(Side::Waiting), Allowed::by(turns));
     let mut rows = Vec::new();
     for (other, target) in [(Side::Straight, OF_STRAIGHT), (Side::Forwarder, OF_FORWARDER)] {
         let best = turns.best(other);
         let (figure, ratios) = turns.ratio(own, other, best);
         let what = format!("each at its best, waiting beside {}", other.name());
         let note = format!("{own} in flight beside {best}");
-        rows.push(
-            Row::new(what, "x", figure).at_least(target).note(note).samples("ratios", ratios),
-        );
+        let row = Row::new(what, "x", figure).at_least(target).note(note);
+        let row = allowed.under(row, median(&turns.rates(other, best)));
+        rows.push(row.samples("ratios", ratios));
     }
     let forwarder = median(&turns.rates(Side::Forwarder, turns.best(Side::Forwarder)));
     let rates = turns.rates(Side::Waiting, own);
@@ -100,7 +155,7 @@ fn at_best(turns: &Turns<'_>) -> Vec<Row> {
             "no target: the forwarder of this machine does {forwarder:.0}/s, not {WHERE_FORWARDER_DOES:.0}"
         ))
     };
-    rows.push(row.samples("rates", rates));
+    rows.push(allowed.under(row, 1.0).samples("rates", rates));
     rows
 }
 
@@ -114,7 +169,7 @@ fn costs(turns: &Turns<'_>) -> Vec<Row> {
             let what = format!("processor time of a request, {}: {name}", side.name());
             rows.push(Row::new(what, "us", median(&costs)).samples("costs", costs));
         };
-        row("the client", measured.iter().map(|turn| turn.called.cpu).collect());
+        row(CLIENT, measured.iter().map(|turn| turn.called.cpu).collect());
         for (at, (name, _)) in first.cpu.iter().enumerate() {
             row(name, measured.iter().map(|turn| turn.cpu[at].1).collect());
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::chain::Chain;
 use crate::gateway::Gateway;
 use crate::pickup::{JSON, idle, payload};
 use crate::sleeper::Sleeper;
@@ -30,6 +31,8 @@ pub(super) struct Plan<'a> {
     pub(super) samples: usize,
     /// Whether nobody else calls: then a request can be told from others by coming alone.
     pub(super) is_alone: bool,
+    /// The same hops with nothing else, where they are measured too: of every third sample.
+    pub(super) chain: Option<&'a Chain>,
 }
 
 /// The samples of a round.
@@ -43,6 +46,9 @@ pub(super) struct Round {
     pub(super) pickup: Times,
     /// From the answer of the gateway until a caller that waits has it.
     pub(super) back: Times,
+    /// Both of these through the bare hops.
+    pub(super) bare_pickup: Times,
+    pub(super) bare_back: Times,
 }
 
 impl Plan<'_> {
@@ -67,6 +73,11 @@ impl Plan<'_> {
             }
             measured.pickup.push(pickup);
             measured.back.push(back);
+            if let Some(chain) = self.chain.filter(|_| sample % 3 == 0) {
+                let (pickup, back) = self.chained(chain, &format!("{id}-bare")).await;
+                measured.bare_pickup.push(pickup);
+                measured.bare_back.push(back);
+            }
         }
         measured
     }
@@ -81,6 +92,17 @@ impl Plan<'_> {
         let answer = self.stage.http.request("POST", &self.stage.submit_url, &head, item).await;
         let ended = monotonic();
         assert_eq!(answer.header("holdfast-outcome"), Some("answered"), "{}", answer.text());
+        let call = self.gateway.of(number(answer.text())).await;
+        (call.last - began, ended - call.answered)
+    }
+
+    /// The same through the bare hops.
+    async fn chained(&self, chain: &Chain, id: &str) -> (Duration, Duration) {
+        let text = payload(&format!("{id}, {SLOWLY}"));
+        sleep(self.rest).await;
+        let began = monotonic();
+        let answer = self.stage.http.request("POST", &chain.url(), JSON, text).await;
+        let ended = monotonic();
         let call = self.gateway.of(number(answer.text())).await;
         (call.last - began, ended - call.answered)
     }

@@ -18,9 +18,15 @@ const KINDS: [(&str, Of); 4] = [
     ("answer of the gateway to that of a caller who waits", |round| &round.back),
 ];
 
-/// What is compared with the floor, which are the first two together.
-const JUDGED: [(&str, Of); 2] =
-    [("arrival", |round| &round.pickup), ("answer", |round| &round.back)];
+/// What is compared with the first two together, and the bare hops that lie under it.
+const JUDGED: [(&str, Of, Of); 2] = [
+    ("arrival", |round| &round.pickup, |round| &round.bare_pickup),
+    ("answer", |round| &round.back, |round| &round.bare_back),
+];
+
+/// What the bare hops are.
+const BARE: &str = "the hops alone: a caller, a process that pushes to Redis, one that its BLPOP wakes and that calls the gateway, and back over a second \
+list; no ids, owners, deadlines, and what is popped is lost with who popped it";
 
 /// The rows of one condition. Its targets are those of an idle system.
 pub(super) fn rows(condition: &str, rounds: &[Round], is_judged: bool) -> Vec<Row> {
@@ -34,16 +40,35 @@ pub(super) fn rows(condition: &str, rounds: &[Round], is_judged: bool) -> Vec<Ro
         }
         rows.push(row);
     }
-    for (name, of) in JUDGED {
+    for (name, of, bare) in JUDGED {
+        let floor = is_judged.then(|| bare_hops(rounds, bare));
         let ratios: Vec<Points> = rounds.iter().map(|round| ratio(round, of)).collect();
         let p50 = ratios.iter().map(|points| points.p50).collect();
         let p99 = ratios.iter().map(|points| points.p99).collect();
-        for (point, ratios, target) in [("p50", p50, P50), ("p99", p99, P99)] {
+        for (at, (point, ratios, target)) in
+            [("p50", p50, P50), ("p99", p99, P99)].into_iter().enumerate()
+        {
             let row = best(format!("{condition}: {name} / (wake-up + call), {point}"), ratios);
-            rows.push(if is_judged { row.at_most(target) } else { row });
+            rows.push(match &floor {
+                Some(floor) => {
+                    let (figure, us) = floor[at];
+                    row.at_most(target).floor(figure, format!("{us:.0} us: {BARE}"))
+                }
+                None => row,
+            });
         }
     }
     rows
+}
+
+/// The bare hops beside the same two: the best of the rounds and the µs of all, for the p50 and the p99.
+fn bare_hops(rounds: &[Round], of: Of) -> [(f64, f64); 2] {
+    let all = Times::joined(rounds.iter().map(of)).points();
+    let best = |read: fn(Points) -> f64| {
+        let ratios = rounds.iter().map(|round| read(ratio(round, of)));
+        ratios.min_by(f64::total_cmp).expect("a round")
+    };
+    [(best(|it| it.p50), all.p50), (best(|it| it.p99), all.p99)]
 }
 
 /// Point by point.

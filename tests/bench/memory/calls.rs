@@ -71,6 +71,7 @@ fn told(http: &str, size: usize, found: Found, floor: &[Taken]) -> Vec<Row> {
             ours,
         )
         .at_most((2 * size + (8 << 10)) as f64)
+        .floor(bare, format!("the same calls from a process that does nothing else, over the same library: its buffers and state of {http}, and the body once"))
         .note(format!(
             "{:.1} MB with {}, {:.1} MB idle; {:.2} of a bare client's",
             most.memory / 1e6,

@@ -17,6 +17,8 @@ struct Used {
     pending: f64,
     leased: f64,
     finished: f64,
+    /// Bytes of what is kept of one that is finished: record, ticket, their fields, its member.
+    kept: f64,
 }
 
 pub(super) async fn rows(effort: Effort) -> Vec<Row> {
@@ -53,7 +55,11 @@ fn told(body: usize, answer: usize, [few, many]: [Used; 2]) -> Vec<Row> {
         row(&format!("finished with an answer of {answer} B"), slope(|it| it.finished), |it| {
             it.finished
         })
-        .at_most(answer as f64 + 500.0),
+        .at_most(answer as f64 + 500.0)
+        .floor(
+            many.kept,
+            "the bytes of record, ticket, two fields and member alone; the rest is what Redis takes for three entries of its tables",
+        ),
     ]
 }
 
@@ -75,7 +81,21 @@ async fn used(requests: usize, body: usize, answer: usize) -> Used {
         side.ack_all(held).await;
     }
     let finished = settled(&side).await;
-    Used { requests, pending, leased, finished }
+    let kept = kept(&side).await;
+    Used { requests, pending, leased, finished, kept }
+}
+
+/// The lengths of all that is kept of one that is finished.
+async fn kept(side: &Holdfast) -> f64 {
+    let answer = side.server.command(&["ZRANGE", &side.keys.finished, "0", "0"]).await;
+    let first = answer.array().and_then(|members| members.first()?.bytes()).expect("one");
+    let key = &first[16..];
+    let mut all = first.len() + 2 * key.len();
+    for hash in [&side.keys.result, &side.keys.ticket] {
+        let length = side.server.command(&[b"HSTRLEN".as_slice(), hash.as_bytes(), key]).await;
+        all += length.int().and_then(|length| usize::try_from(length).ok()).expect("a length");
+    }
+    all as f64
 }
 
 /// Bytes in use once Redis has ended what it does beside: tables that grow are moved by and by, buffers are let go.
