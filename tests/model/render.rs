@@ -76,7 +76,8 @@ impl Ticket {
 }
 
 impl Word {
-    fn mark(self) -> u8 {
+    /// What a ticket tells it by.
+    pub fn mark(self) -> u8 {
         match self {
             Self::Ack => b'a',
             Self::Retry => b't',

@@ -9,7 +9,7 @@ use crate::{
     names,
     render::Packed,
     reply::{Part, Reply},
-    state::{Failure, Fence, Handle, Ms},
+    state::{Fence, Handle, Ms},
     step,
     value::Value,
 };
@@ -21,7 +21,9 @@ impl Call {
     /// ARGV.
     pub fn args(&self) -> Args {
         match self {
-            Self::Submit { guard, items } => rows(vec![text(guard)], items.iter().map(item)),
+            Self::Submit { guard, items } => {
+                rows(vec![text(guard), limits(items)], items.iter().map(item))
+            }
             Self::Claim(it) => claim(it),
             Self::Renew { lease: length, leases } => {
                 rows(vec![text(length)], leases.iter().map(lease))
@@ -70,14 +72,24 @@ impl Call {
 
 fn item(item: &Item) -> Args {
     let ticket = step::draft(item).pack();
-    let limits = item.limits.map(|limits| {
-        let mut packed = Packed::default();
-        let (requests, bytes) = (limits.requests.cast_unsigned(), limits.bytes.cast_unsigned());
-        packed.u64(requests).u64(bytes).u64(limits.rate);
-        packed.0
-    });
-    let request = names::request(item.id, item.body);
-    vec![names::key(item.id).into(), ticket, request, limits.unwrap_or_default()]
+    vec![names::key(item.id).into(), ticket, names::request(item.id, item.body)]
+}
+
+/// What their lanes may have; nothing, where none has a limit.
+fn limits(items: &[Item]) -> Vec<u8> {
+    if items.iter().all(|item| item.limits.is_none()) {
+        return Vec::new();
+    }
+    let mut packed = Packed::default();
+    for item in items {
+        let numbers = item
+            .limits
+            .map_or([0; 3], |it| [it.requests.cast_unsigned(), it.bytes.cast_unsigned(), it.rate]);
+        for number in numbers {
+            packed.u64(number);
+        }
+    }
+    packed.0
 }
 
 fn claim(claim: &Claim) -> Args {
@@ -95,19 +107,13 @@ fn due((handle, due): &(Handle, Ms)) -> Args {
 }
 
 fn settle(row: &Settle) -> Args {
-    let failure = |(code, status): Failure| {
-        let mut packed = Packed::default();
-        packed.byte(code).u16(status);
-        packed.0
-    };
-    vec![
-        names::fence(row.fence),
-        names::handle(row.handle),
-        row.word.text().into(),
-        text(row.number),
-        row.failure.map(failure).unwrap_or_default(),
-        row.answer.map(names::answer).unwrap_or_default(),
-    ]
+    let mut end = Packed::default();
+    end.byte(row.word.mark()).u64(row.number);
+    if let Some((code, status)) = row.failure {
+        end.byte(code).u16(status);
+    }
+    let member = [names::fence(row.fence), b"|".to_vec(), names::handle(row.handle)].concat();
+    vec![member, end.0, row.answer.map(names::answer).unwrap_or_default()]
 }
 
 fn overrule(word: &Overrule) -> Args {

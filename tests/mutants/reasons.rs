@@ -264,44 +264,28 @@ pub(crate) const REASONS: &[(&str, &str, &str)] = &[
     ("submit.lua", "check removed: kept in kept and readable(kept)", "`readable` asks that itself"),
     (
         "submit.lua",
-        "check removed: lane == '' in limits == '' or lane == ''",
+        "check removed: lane ~= '' in limits ~= '' and lane ~= '' and limit_met(lane, here, row, #request)",
         "every request has a tenant, so that no lane is without a name",
     ),
     (
         "submit.lua",
-        "check removed: lane == ''",
-        "every request has a tenant, so that no lane is without a name",
-    ),
-    (
-        "submit.lua",
-        "return removed: return true",
-        "every request has a tenant, so that no lane is without a name",
-    ),
-    (
-        "submit.lua",
-        "check removed: held[lane][1] in held[lane][1] and held[lane][2] and held[lane][3]",
+        "check removed: requests in requests and bytes and till and {requests, bytes, till}",
         SPOILED,
     ),
     (
         "submit.lua",
-        "check removed: held[lane][2] in held[lane][1] and held[lane][2] and held[lane][3]",
+        "check removed: bytes in requests and bytes and till and {requests, bytes, till}",
         SPOILED,
     ),
     (
         "submit.lua",
-        "check removed: held[lane][3] in held[lane][1] and held[lane][2] and held[lane][3]",
+        "check removed: till in requests and bytes and till and {requests, bytes, till}",
         SPOILED,
     ),
-    (
-        "submit.lua",
-        "check removed: not bytes in not bytes or not sequence or not is_counted(lane)",
-        SPOILED,
-    ),
-    (
-        "submit.lua",
-        "check removed: not sequence in not bytes or not sequence or not is_counted(lane)",
-        SPOILED,
-    ),
+    ("submit.lua", "check removed: not bytes or not sequence or not here", SPOILED),
+    ("submit.lua", "check removed: not bytes in not bytes or not sequence or not here", SPOILED),
+    ("submit.lua", "check removed: not sequence in not bytes or not sequence or not here", SPOILED),
+    ("submit.lua", "check removed: not here in not bytes or not sequence or not here", SPOILED),
     ("submit.lua", "write dropped: answers[row] = 'spoiled'", SPOILED),
     (
         "submit.lua",

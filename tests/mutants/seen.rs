@@ -144,7 +144,7 @@ pub(crate) const SEEN: &[Seen] = &[
         scripts: &["settle"],
         edits: &[(
             "  if repeated or not held[row] then\n",
-            "  if word == 'ack' and named then\n    redis.call('HSET', keys.result, key, answer)\n  end\n  if repeated or not held[row] then\n",
+            "  if word == 'a' and named then\n    redis.call('HSET', keys.result, key, answer)\n  end\n  if repeated or not held[row] then\n",
         )],
         slant: None,
     },

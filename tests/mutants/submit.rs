@@ -89,7 +89,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "submit",
         "submit.lua",
         "lanes are not counted",
-        "      count_lane(lanes, lane, 1, #request)\n",
+        "        here[1], here[2], lanes[lane] = here[1] + 1, here[2] + #request, here\n",
         "",
     ),
     of(
@@ -117,15 +117,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "submit",
         "submit.lua",
         "a start after the deadline is accepted",
-        "if #ARGV[at] ~= 16 or start >= deadline then",
-        "if #ARGV[at] ~= 16 then",
+        "if #key ~= 16 or start >= deadline then",
+        "if #key ~= 16 then",
     )
     .when(Slant::Spoiled),
     of(
         "submit",
         "submit.lua",
         "a key of any length is accepted",
-        "if #ARGV[at] ~= 16 or start >= deadline then",
+        "if #key ~= 16 or start >= deadline then",
         "if start >= deadline then",
     )
     .when(Slant::Spoiled),
@@ -137,7 +137,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "if not guard or",
     )
     .when(Slant::Spoiled),
-    of("submit", "submit.lua", "any number of rows is taken", " or #ARGV - 1 > 4 * MOST_ROWS", "")
+    of("submit", "submit.lua", "any number of rows is taken", " or #ARGV - 2 > 3 * MOST_ROWS", "")
         .when(Slant::Spoiled),
     of(
         "submit",
@@ -150,15 +150,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "submit",
         "submit.lua",
         "a lane forgets the requests that it held",
-        "held[lane][1] + more[1])",
-        "more[1])",
+        "{requests, bytes, till}",
+        "{0, bytes, till}",
     ),
     of(
         "submit",
         "submit.lua",
         "a lane forgets the bytes that it held",
-        "held[lane][2] + more[2])",
-        "more[2])",
+        "{requests, bytes, till}",
+        "{requests, 0, till}",
     ),
     of(
         "submit",
@@ -171,29 +171,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "submit",
         "submit.lua",
         "limits of any length are taken",
-        "  elseif #ARGV[at + 3] ~= 0 and #ARGV[at + 3] ~= 24 then",
-        "  elseif false then",
+        "if limits ~= '' and #limits ~= 8 * (#rows - 2) then",
+        "if false then",
     ).when(Slant::Spoiled),
     of(
         "submit",
         "submit.lua",
         "a lane takes one request too many",
-        "+ more[1] >= most then",
-        "+ more[1] > most then",
-    ).when(Slant::Tight),
-    of(
-        "submit",
-        "submit.lua",
-        "a lane counts its requests from 0 in each call",
-        "here[1] + more[1] >= most",
-        "more[1] >= most",
+        "here[1] >= most then",
+        "here[1] > most then",
     ).when(Slant::Tight),
     of(
         "submit",
         "submit.lua",
         "a lane does not count the requests of its call",
-        "here[1] + more[1] >=",
-        "here[1] >=",
+        "= here[1] + 1, here[2] + #request, here",
+        "= here[1], here[2] + #request, here",
     ).when(Slant::Tight),
     of(
         "submit",
@@ -206,8 +199,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "submit",
         "submit.lua",
         "a lane does not count the bytes of its call",
-        "+ more[2] + size > room",
-        "+ size > room",
+        "= here[1] + 1, here[2] + #request, here",
+        "= here[1] + 1, here[2], here",
     ).when(Slant::Tight),
     of(
         "submit",
@@ -249,6 +242,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "submit.lua",
         "a repeat is told that its lane is over its limit",
         "  end\n  if whole then",
-        "  end\n  if whole and not (#limits > 0 and limit_met(lane_in(draft), limits, #request)) then",
+        "  end\n  if whole and not (#limits > 0 and limit_met(lane_in(draft), held[lane_in(draft)] or read_lane(lane_in(draft)), row, #request)) then",
     ).when(Slant::Tight),
 ];

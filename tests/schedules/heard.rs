@@ -70,7 +70,7 @@ pub(crate) fn call(script: &str, args: &[Vec<u8>], sessions: &mut Sessions) -> O
             Call::Renew { lease: number(lease)?, leases: leases(rows, sessions)? }
         }
         "settle" => {
-            let (rows, []) = args.as_chunks::<6>() else { return None };
+            let (rows, []) = args.as_chunks::<3>() else { return None };
             Call::Settle(rows.iter().map(|row| settle(row, sessions)).collect::<Option<_>>()?)
         }
         "reclaim" => {
@@ -103,14 +103,17 @@ fn leases(rows: &[Vec<u8>], sessions: &mut Sessions) -> Option<Vec<(Fence, Handl
     rows.iter().map(|[fence, it]| Some((sessions.fence(fence)?, handle(it)?))).collect()
 }
 
-fn settle(row: &[Vec<u8>; 6], sessions: &mut Sessions) -> Option<Settle> {
-    let [fence, it, word, value, failure, body] = row;
+fn settle(row: &[Vec<u8>; 3], sessions: &mut Sessions) -> Option<Settle> {
+    let [member, end, body] = row;
+    let (fence, it) = (member.get(..32)?, member.get(33..)?);
+    let (word, rest) = end.split_first()?;
+    let (value, failure) = rest.split_first_chunk()?;
     let words = [Word::Ack, Word::Retry, Word::Release, Word::Bury];
     Some(Settle {
         fence: sessions.fence(fence)?,
         handle: handle(it)?,
-        word: words.into_iter().find(|known| known.text().as_bytes() == word)?,
-        number: number(value)?,
+        word: words.into_iter().find(|known| known.mark() == *word)?,
+        number: u64::from_be_bytes(*value),
         failure: if failure.is_empty() { None } else { Some(self::failure(failure)?) },
         answer: if body.is_empty() { None } else { Some(answer(body)?) },
     })

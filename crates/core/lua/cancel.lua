@@ -42,7 +42,7 @@ end
 
 allowed('HINCRBY', 'HSET', 'ZADD', 'HDEL', 'ZREM')
 local now = clock()
-local found, batch, answers, tickets, told = tickets_of(keys.ticket, ARGV), endings(now), {}, {}, {}
+local found, batch, answers, tickets, told = tickets_of(keys.ticket, ARGV), endings(keys, now), {}, {}, {}
 local removed, done = {pending = {}, suspects = {}, delayed = {}}, {}
 for _, handle in ipairs(ARGV) do
   local key = handle:sub(17)

@@ -65,7 +65,7 @@ local answers, busy = {{'claimed', -1, 0, now}}, false
 -- What leaves where it waits; what of it ends is gathered by what is made when it is wanted, which is seldom.
 local removed, batch = {pending = {}, suspects = {}}, nil
 local function ends()
-  batch = batch or endings(now, removed)
+  batch = batch or endings(keys, now, removed)
   return batch
 end
 local next_due = redis.call('ZRANGE', keys.delayed, 0, 0, 'WITHSCORES')[2]

@@ -29,7 +29,7 @@ if not limit or limit < 1 or limit > 128 then
 end
 allowed('HINCRBY', 'HSET', 'ZADD', 'HDEL', 'ZREM')
 local now, answers = clock(), {}
-local batch = endings(now)
+local batch = endings(keys, now)
 local _, ended = expire_heads(keys, now, batch, limit)
 publish(batch, keys)
 for at, item in ipairs(ended) do

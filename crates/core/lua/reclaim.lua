@@ -71,7 +71,7 @@ local handles = {}
 for at, member in ipairs(members) do
   handles[at] = member:sub(34)
 end
-local found, batch = tickets_of(keys.ticket, handles), endings(now)
+local found, batch = tickets_of(keys.ticket, handles), endings(keys, now)
 local most = #members > 0 and tonumber((redis.call('HGET', keys.meta, 'max_lapses'))) or UNDECLARED_LAPSES
 local owners, tickets, pending, suspects, seen = {}, {}, {}, {}, {}
 for at, member in ipairs(members) do

@@ -15,11 +15,12 @@ KEYS[10] meta      HASH  bytes, limit, in_flight, retentions
 KEYS[11] lanes     HASH  n|lane, b|lane -> requests and bytes held
 KEYS[12] bell      LIST  tokens for sleeping workers
 KEYS[13] ended     channel: keys and generations that ended
-ARGV rows of 6: fence, handle, word, number, failure, answer
-        ack      number: the gateway's status; answer: packed head and body
-        retry    number: ms until the next start; failure: code and status (3 bytes)
-        release  number: 1 if something was sent, else 0; failure: 3 bytes or none
-        bury     number: the outcome, 4 to 7; failure: 3 bytes; answer: packed head and body, or none
+ARGV rows of 3: fence|handle, end, answer. An end is a word, as the ticket keeps it, a number u64be, and a failure: code and
+        status (3 bytes), or nothing
+        a  ack      number: the gateway's status; answer: packed head and body
+        t  retry    number: ms until the next start; a failure
+        r  release  number: 1 if something was sent, else 0
+        b  bury     number: the outcome, 4 to 7; answer: packed head and body, or none
 
 Returns one answer a row, in the order of the rows
         'ok'                done as said
@@ -38,27 +39,36 @@ Holds   Fenced: only a member of leased is settled.
 local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased = KEYS[4], finished = KEYS[5],
   dead = KEYS[6], request = KEYS[7], ticket = KEYS[8], result = KEYS[9], meta = KEYS[10], lanes = KEYS[11],
   bell = KEYS[12], ended = KEYS[13]}
-local MARK = {ack = 'a', retry = 't', release = 'r', bury = 'b'}
 local WORD = {a = 'ack', t = 'retry', r = 'release', b = 'bury'}
-local rows, handles, members, numbers = ARGV, {}, {}, {}
-if #rows > 6 * MOST_ROWS then
-  return redis.error_reply('BADARG settle: up to 256 rows')
+local rows, members, names, ends = ARGV, {}, {}, {}
+if #rows % 3 ~= 0 or #rows > 3 * MOST_ROWS then
+  return redis.error_reply('BADARG settle: up to 256 rows of 3')
 end
-local text, number
-for at = 1, #rows, 6 do
-  local word, failure, answer = rows[at + 2], rows[at + 4], rows[at + 5]
-  if rows[at + 3] ~= text then
-    -- A number read from text is dear, and the next one is often the same.
-    text = rows[at + 3]
-    number = tonumber(text)
+
+-- An end: its word, number and failure, and how long an answer it takes at least. Nothing, where it makes no sense.
+local function end_in(text)
+  if #text ~= 9 and #text ~= 12 then
+    return nil
   end
-  if #rows % 6 ~= 0 or #rows[at] ~= 32 or #rows[at + 1] ~= 32 or not MARK[word] or not number or number < 0
-    or (#failure ~= 3 and #failure ~= 0) or (word == 'retry' and #failure ~= 3)
-    or (word == 'ack' and (#answer < 4 or number > 65535)) or (word == 'bury' and (number < GAVE_UP or number > TOO_LARGE)) then
-    return redis.error_reply('BADARG settle: rows of fence, handle, word, number, failure, answer')
+  local word, number, failure = cut(text, 1, 1), (struct.unpack('>I8', text, 2)), cut(text, 10)
+  if not WORD[word] or (word == 'a' and number > 65535) or (word == 't' and failure == '')
+    or (word == 'b' and (number < GAVE_UP or number > TOO_LARGE)) then
+    return nil
   end
-  local row = #handles + 1
-  handles[row], members[row], numbers[row] = rows[at + 1], rows[at] .. '|' .. rows[at + 1], number
+  return {word, number, failure, word == 'a' and 4 or 0}
+end
+local known, how
+for at = 1, #rows, 3 do
+  local member, text = rows[at], rows[at + 1]
+  if text ~= known then
+    -- One is mostly what the one before it was.
+    known, how = text, end_in(text)
+  end
+  if #member ~= 65 or not how or #rows[at + 2] < how[4] then
+    return redis.error_reply('BADARG settle: rows of fence|handle, end, answer')
+  end
+  local row = #members + 1
+  members[row], names[row], ends[row] = member, cut(member, 50), how
 end
 if #rows == 0 then
   return {}
@@ -66,15 +76,14 @@ end
 
 allowed('HINCRBY', 'HSET', 'ZADD', 'HDEL', 'ZREM', 'RPUSH')
 local now = clock()
-local found, names = tickets_in(keys.ticket, handles)
-local batch, answers, first_of, again = endings(now), {}, {}, {}
+local found = redis.call('HMGET', keys.ticket, unpack(names))
+local batch, answers, first_of, again = endings(keys, now), {}, {}, {}
 local stamp = batch.stamp
 local owners, tickets, pending, suspects, delayed, soonest = {}, {}, {}, {}, {}, nil
 local held = redis.call('ZMSCORE', keys.leased, unpack(members))
-for row, member in ipairs(members) do
-  local at, handle = 6 * row - 5, handles[row]
-  local fence, word, number, failure, answer = rows[at], rows[at + 2], numbers[row], rows[at + 4], rows[at + 5]
-  local key = names[row]
+for row = 1, #members do
+  local member, key, how, answer = members[row], names[row], ends[row], rows[3 * row]
+  local fence, handle, word = cut(member, 1, 32), cut(member, 34), how[1]
   -- Rows of one request see what those before them made of its ticket, and a lease that one of those has settled is over.
   local at_first, repeated = first_of[key], false
   if at_first then
@@ -100,7 +109,7 @@ for row, member in ipairs(members) do
   elseif not whole then
     owners[#owners + 1] = member
     ticket = mend(keys, handle)
-    finish(batch, handle, ticket, UNUSABLE, 0, NO_ANSWER)
+    record_end(batch, key, handle, ticket, UNUSABLE, 0, NO_ANSWER)
     found[at_first] = ticket
     answers[row] = {'ended', UNUSABLE}
   elseif not named then
@@ -109,32 +118,32 @@ for row, member in ipairs(members) do
   else
     owners[#owners + 1] = member
     local counts, rest = cut(ticket, 1, 86), cut(ticket, 160)
-    if word == 'release' and number == 0 then
+    if word == 'r' and how[2] == 0 then
       local attempts = struct.unpack('>I4', ticket, 79)
       counts = cut(ticket, 1, 78) .. pack('>I4', math.max(attempts - 1, 0)) .. cut(ticket, 83, 86)
     end
-    if #failure == 3 then
-      rest = failure .. stamp .. cut(ticket, 171)
+    if how[3] ~= '' then
+      rest = how[3] .. stamp .. cut(ticket, 171)
     end
-    ticket = counts .. NO_FENCE .. cut(ticket, 119, 126) .. fence .. MARK[word] .. rest
+    ticket = counts .. NO_FENCE .. cut(ticket, 119, 126) .. fence .. word .. rest
     found[at_first] = ticket
-    if word == 'ack' then
-      finish(batch, handle, ticket, ANSWERED, number, answer)
+    if word == 'a' then
+      record_end(batch, key, handle, ticket, ANSWERED, how[2], answer)
       answers[row] = 'ok'
-    elseif word == 'bury' then
-      local status = #failure == 3 and struct.unpack('>I2', failure, 2) or 0
-      finish(batch, handle, ticket, number, status, #answer >= 4 and answer or NO_ANSWER)
+    elseif word == 'b' then
+      local status = how[3] ~= '' and struct.unpack('>I2', how[3], 2) or 0
+      record_end(batch, key, handle, ticket, how[2], status, #answer >= 4 and answer or NO_ANSWER)
       answers[row] = 'ok'
     else
       local asked, deadline = byte(ticket, 2) % 2 == 1, deadline_in(ticket)
-      local start = word == 'retry' and now + number or now
+      local start = word == 't' and now + how[2] or now
       if asked or start >= deadline then
         local outcome = asked and CANCELLED or DEADLINE_EXCEEDED
-        finish(batch, handle, ticket, outcome, 0, NO_ANSWER)
+        record_end(batch, key, handle, ticket, outcome, 0, NO_ANSWER)
         answers[row] = {'ended', outcome}
       else
         put(tickets, key, ticket)
-        if word == 'retry' then
+        if word == 't' then
           put(delayed, digits(start), handle)
           soonest = math.min(soonest or start, start)
         else

@@ -14,8 +14,9 @@ KEYS[9]  meta      HASH  seq, bytes; the policy's capacity and capacity_bytes
 KEYS[10] lanes     HASH  n|lane, b|lane -> requests and bytes held; r|lane -> until when its rate is used up (us)
 KEYS[11] bell      LIST  tokens for sleeping workers
 ARGV[1] how long a record that answers a repeat is kept at least from now, in ms
-ARGV rows of 4: key, ticket (sequence and submitted_at left 0), request, and what its lane may have here: nothing where
-        it has no limit, or three numbers u64be, each 0 for none: requests, bytes, accepted submits a second
+ARGV[2] what the lane of each row may have here, in the order of the rows: three numbers u64be, each 0 for none: requests,
+        bytes, accepted submits a second; or nothing, where none of them has a limit
+ARGV rows of 3: key, ticket (sequence and submitted_at left 0), request
 
 Returns one answer a row, in the order of the rows
         sequence, now               16 bytes, u64be each: new, and accepted under this number at this time
@@ -40,19 +41,23 @@ Holds   One home: a new generation is in pending, or in delayed until its not_be
 local keys = {pending = KEYS[1], suspects = KEYS[2], delayed = KEYS[3], leased = KEYS[4], finished = KEYS[5],
   dead = KEYS[6], request = KEYS[7], ticket = KEYS[8], meta = KEYS[9], lanes = KEYS[10], bell = KEYS[11]}
 local guard = tonumber(ARGV[1])
-if not guard or guard < 0 or (#ARGV - 1) % 4 ~= 0 or #ARGV - 1 > 4 * MOST_ROWS then
-  return redis.error_reply('BADARG submit: a time to keep, then up to 256 rows of 4')
+if not guard or guard < 0 or (#ARGV - 2) % 3 ~= 0 or #ARGV - 2 > 3 * MOST_ROWS then
+  return redis.error_reply('BADARG submit: a time to keep, limits, then up to 256 rows of 3')
 end
-local names, deadlines, starts = {}, {}, {}
-for at = 2, #ARGV, 4 do
-  local deadline, start = struct.unpack('>I8I8', readable(ARGV[at + 1]) and ARGV[at + 1] or string.rep('\0', 66), 51)
-  if #ARGV[at] ~= 16 or start >= deadline then
-    return redis.error_reply('BADARG submit: a key of 16 bytes, a whole ticket, not_before below its deadline')
-  elseif #ARGV[at + 3] ~= 0 and #ARGV[at + 3] ~= 24 then
-    return redis.error_reply('BADARG submit: limits of 24 bytes, or none')
+local rows, limits, names, deadlines, starts = ARGV, ARGV[2], {}, {}, {}
+if limits ~= '' and #limits ~= 8 * (#rows - 2) then
+  return redis.error_reply('BADARG submit: limits of 24 bytes a row, or none')
+end
+for at = 3, #rows, 3 do
+  local key, draft, deadline, start = rows[at], rows[at + 1], 0, 0
+  if readable(draft) == 0 then
+    deadline, start = struct.unpack('>I8I8', draft, 51)
+  end
+  if #key ~= 16 or start >= deadline then
+    return redis.error_reply('BADARG submit: a key of 16 bytes, a whole ticket without flags, not_before below its deadline')
   end
   local row = #names + 1
-  names[row], deadlines[row], starts[row] = ARGV[at], deadline, start
+  names[row], deadlines[row], starts[row] = key, deadline, start
 end
 
 allowed('HSET', 'ZADD', 'RPUSH')
@@ -70,29 +75,23 @@ local live = redis.call('ZCARD', keys.pending) + redis.call('ZCARD', keys.suspec
 
 local answers, new, added, lanes = {}, {}, 0, {}
 
--- Reads what a lane holds; whether all of it are numbers.
-local held = {}
-local function is_counted(lane)
-  if lane == '' then
-    return true
-  elseif not held[lane] then
-    local here = redis.call('HMGET', keys.lanes, 'n|' .. lane, 'b|' .. lane, 'r|' .. lane)
-    held[lane] = {tonumber(here[1] or 0), tonumber(here[2] or 0), tonumber(here[3] or 0)}
-  end
-  return held[lane][1] and held[lane][2] and held[lane][3]
+-- Reads what a lane holds, and until when its rate is used up; false unless all of it are numbers. What has no lane is counted
+-- in none.
+local held = {[''] = {0, 0, 0}}
+local function read_lane(lane)
+  local here = redis.call('HMGET', keys.lanes, 'n|' .. lane, 'b|' .. lane, 'r|' .. lane)
+  local requests, bytes, till = tonumber(here[1] or 0), tonumber(here[2] or 0), tonumber(here[3] or 0)
+  held[lane] = requests and bytes and till and {requests, bytes, till}
+  return held[lane]
 end
 
 -- The limit that one more request meets in its lane, if any; else what it takes of the rate is taken.
 local rates, now_us = {}, now * 1000
-local function limit_met(lane, limits, size)
-  if limits == '' or lane == '' then
-    return nil
-  end
-  local most, room, rate = struct.unpack('>I8I8I8', limits)
-  local here, more = held[lane], lanes[lane] or {0, 0}
-  if most > 0 and here[1] + more[1] >= most then
+local function limit_met(lane, here, row, size)
+  local most, room, rate = struct.unpack('>I8I8I8', limits, 24 * row - 23)
+  if most > 0 and here[1] >= most then
     return 'requests'
-  elseif room > 0 and here[2] + more[2] + size > room then
+  elseif room > 0 and here[2] + size > room then
     return 'bytes'
   elseif rate > 0 then
     -- Each takes its part of a second, one behind the other: who would end beyond a second from now comes too soon.
@@ -110,9 +109,9 @@ local function limit_met(lane, limits, size)
 end
 
 local new_tickets, requests, pending, delayed, kept_on = {}, {}, {}, {}, {finished = {}, dead = {}}
-local rows, stamp, count = ARGV, pack('>I8', now), 0
-for at = 2, #rows, 4 do
-  local key, draft, request, row = rows[at], rows[at + 1], rows[at + 2], (at + 2) / 4
+local stamp, count = pack('>I8', now), 0
+for row = 1, #names do
+  local key, draft, request = names[row], rows[3 * row + 1], rows[3 * row + 2]
   -- What this very call has taken in under the key, or what was there.
   local kept, deadline, start = new[key] or tickets[row], deadlines[row], starts[row]
   local whole, handle, home, score = kept and readable(kept), nil, 'pending', '0'
@@ -140,28 +139,28 @@ for at = 2, #rows, 4 do
     answers[row] = 'late'
   else
     local lane = lane_in(draft)
-    if not bytes or not sequence or not is_counted(lane) then
+    local here = held[lane] or read_lane(lane)
+    if not bytes or not sequence or not here then
       answers[row] = 'spoiled'
     elseif live >= capacity then
       answers[row] = {'full', 'requests'}
     elseif bytes + added + #request > room then
       answers[row] = {'full', 'bytes'}
     else
-      local met = limit_met(lane, rows[at + 3], #request)
+      local met = limits ~= '' and lane ~= '' and limit_met(lane, here, row, #request)
       if met then
         answers[row] = {'over', met}
       else
         live, added = live + 1, added + #request
-        count_lane(lanes, lane, 1, #request)
+        here[1], here[2], lanes[lane] = here[1] + 1, here[2] + #request, here
         local number = pack('>I8', sequence + count + 1)
-        local place = number .. cut(draft, 11, 18)
-        local ticket = cut(draft, 1, 2) .. place .. cut(draft, 19, 66) .. stamp .. cut(draft, 75)
+        local ticket = '\1\0' .. number .. cut(draft, 11, 66) .. stamp .. cut(draft, 75)
         local field, line = 2 * count + 1, start > now and delayed or pending
         count, new[key] = count + 1, ticket
         new_tickets[field], new_tickets[field + 1] = key, ticket
         requests[field], requests[field + 1] = key, request
         field = #line + 1
-        line[field], line[field + 1] = start > now and start or deadline, place .. key
+        line[field], line[field + 1] = start > now and start or deadline, number .. cut(draft, 11, 18) .. key
         answers[row] = number .. stamp
       end
     end
@@ -170,10 +169,10 @@ end
 -- All that is written was read by now, so that another type under one of these fails the call before its first write; but
 -- `request`, which is written first.
 local counts = {}
-for lane, more in pairs(lanes) do
+for lane, here in pairs(lanes) do
   if lane ~= '' then
-    put(counts, 'n|' .. lane, held[lane][1] + more[1])
-    put(counts, 'b|' .. lane, held[lane][2] + more[2])
+    put(counts, 'n|' .. lane, here[1])
+    put(counts, 'b|' .. lane, here[2])
   end
 end
 for lane, till in pairs(rates) do

@@ -24,9 +24,9 @@ enum At {
 const SUBMIT: &[(At, How)] = &[
     (Head(0), Be("x")),
     (Head(0), Be("-1")),
-    (Tail(3), Half),
+    (Head(1), Be("a limit")),
     (Tail(2), Half),
-    (Tail(0), Be("a limit")),
+    (Tail(1), Half),
     (Tail(0), Gone),
     (Tail(0), Many),
 ];
@@ -52,12 +52,11 @@ const RENEW: &[(At, How)] = &[
     (Tail(0), Many),
 ];
 const SETTLE: &[(At, How)] = &[
-    (Tail(5), Be("")),
-    (Tail(4), Half),
-    (Tail(3), Be("nack")),
-    (Tail(2), Be("x")),
-    (Tail(2), Be("-1")),
-    (Tail(1), Be("ab")),
+    (Tail(2), Be("")),
+    (Tail(2), Half),
+    (Tail(1), Be("n12345678")),
+    (Tail(1), Be("")),
+    (Tail(1), Be("r12345678ab")),
     (Tail(0), Gone),
     (Tail(0), Many),
 ];
@@ -127,9 +126,11 @@ fn ways_of_rows(script: &str) -> &'static [(At, How)] {
         "reclaim" => &[(Tail(0), Half), (Tail(1), Be("")), (Tail(0), Gone), (Tail(0), Many)],
         "promote" => &[(Tail(0), Be("x")), (Tail(1), Half), (Tail(0), Gone), (Tail(0), Many)],
         // What one word must bring and another need not.
-        "settle/ack" => &[(Tail(0), Be("abc")), (Tail(2), Be("65536"))],
-        "settle/retry" => &[(Tail(1), Be(""))],
-        "settle/bury" => &[(Tail(2), Be("3")), (Tail(2), Be("8"))],
+        "settle/a" => &[(Tail(0), Be("abc")), (Tail(1), Be("a\0\0\0\0\0\x01\0\0"))],
+        "settle/t" => &[(Tail(1), Be("t\0\0\0\0\0\0\0\x01"))],
+        "settle/b" => {
+            &[(Tail(1), Be("b\0\0\0\0\0\0\0\x03abc")), (Tail(1), Be("b\0\0\0\0\0\0\0\x08abc"))]
+        }
         _ => &[],
     }
 }
@@ -137,9 +138,7 @@ fn ways_of_rows(script: &str) -> &'static [(At, How)] {
 /// How many arguments make a row.
 fn width(script: &str) -> usize {
     match script {
-        "settle" => 6,
-        "submit" => 4,
-        "redrive" => 3,
+        "settle" | "submit" | "redrive" => 3,
         "renew" | "reclaim" | "promote" => 2,
         _ => 1,
     }
@@ -149,7 +148,7 @@ fn width(script: &str) -> usize {
 pub(super) fn spoiled(script: &str, mut args: Vec<Vec<u8>>, way: usize) -> Vec<Vec<u8>> {
     let extra = match script {
         "settle" => {
-            args.len().checked_sub(4).map(|at| String::from_utf8_lossy(&args[at]).into_owned())
+            args.len().checked_sub(2).map(|at| String::from_utf8_lossy(&args[at][..1]).into_owned())
         }
         "reclaim" | "promote" => (args.len() > 1).then(String::new),
         _ => None,

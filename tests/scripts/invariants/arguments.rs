@@ -10,12 +10,21 @@ use crate::fixture::{
     FAR, Item, Shard, ack, assert_same, bury, fence, header_keys, retry, run_raw,
 };
 
+/// How a settle tells that an attempt is handed back and something was sent.
+const RELEASE: &[u8] = b"r\0\0\0\0\0\0\0\x01";
+
 /// Arguments that a script must refuse, each list for one reason.
 fn nonsense(script: &Listing) -> Vec<Vec<&'static [u8]>> {
     const K: &[u8] = &[1; 16];
     const H: &[u8] = &[1; 32];
+    const M: &[u8] = &[1; 65];
     match script.name {
-        "submit" => vec![vec![b"x"], vec![b"5", K], vec![b"5", K, b"no ticket", b"", b""]],
+        "submit" => vec![
+            vec![b"x", b""],
+            vec![b"5", b"", K],
+            vec![b"5", b"", K, b"no ticket", b""],
+            vec![b"5", K],
+        ],
         "claim" => {
             let fence: &[u8] = b"00000000000000010000000000000001";
             let rest = |free, lease| vec![fence, free, lease, b"5", b"1", b"1"];
@@ -28,12 +37,13 @@ fn nonsense(script: &Listing) -> Vec<Vec<&'static [u8]>> {
         }
         "renew" => vec![vec![b"0", H, H], vec![b"5", H], vec![b"5", H, b"short"]],
         "settle" => vec![
-            vec![H, H, b"ack"],
-            vec![H, H, b"forget", b"1", b"", b""],
-            vec![H, H, b"ack", b"200", b"", b""],
-            vec![H, H, b"retry", b"-1", b"abc", b""],
-            vec![H, H, b"retry", b"1", b"", b""],
-            vec![H, H, b"bury", b"1", b"abc", b""],
+            vec![M, b"a\0\0\0\0\0\0\0\xc8"],
+            vec![M, b"f\0\0\0\0\0\0\0\x01", b""],
+            vec![M, b"a\0\0\0\0\0\0\0\xc8", b""],
+            vec![M, b"r\0\0\0\0\0\0\0\x01ab", b""],
+            vec![M, b"t\0\0\0\0\0\0\0\x01", b""],
+            vec![M, b"b\0\0\0\0\0\0\0\x01abc", b""],
+            vec![H, b"r\0\0\0\0\0\0\0\x01", b""],
         ],
         "cancel" => vec![vec![b"short"], vec![H, b"short"]],
         "redrive" => vec![vec![H, b"short", b"0"], vec![H, &[1; 8]]],
@@ -88,7 +98,8 @@ async fn a_call_without_rows_is_answered_with_none() {
     let before = shard.dump().await.without_beat(&shard);
     for script in script::all() {
         let head: &[&[u8]] = match script.name {
-            "submit" | "renew" => &[b"5"],
+            "submit" => &[b"5", b""],
+            "renew" => &[b"5"],
             "settle" | "cancel" | "redrive" | "audit" => &[],
             "read" => &[b"1", b"0", b"9"],
             _ => continue,
@@ -109,7 +120,7 @@ async fn a_group_with_one_bad_row_behind_good_ones_writes_nothing() {
         let (fence, held) = (owner.as_bytes().to_vec(), a.as_bytes().to_vec());
         match script {
             "renew" => vec![b"60000".into(), fence, held],
-            "settle" => vec![fence, held, b"release".into(), b"1".into(), vec![], vec![]],
+            "settle" => vec![[fence, b"|".to_vec(), held].concat(), RELEASE.to_vec(), vec![]],
             "cancel" => vec![waiting.as_bytes().to_vec()],
             "reclaim" => vec![b"1".into(), fence, held],
             other => panic!("{other} is not asked here"),
@@ -165,11 +176,11 @@ fn rows_of(script: &Listing, rows: usize) -> Vec<Vec<u8>> {
     let name = |at: usize| format!("{at:032}").into_bytes();
     let short = |at: usize| format!("{at:016}").into_bytes();
     let (head, row): (Words, Box<dyn Fn(usize) -> Words>) = match script.name {
-        "submit" => (vec![b"5".into()], Box::new(|at| draft(short(at)))),
+        "submit" => (vec![b"5".into(), vec![]], Box::new(|at| draft(short(at)))),
         "renew" => (vec![b"5".into()], Box::new(|at| vec![name(at), name(at)])),
         "settle" => {
-            let rest = || ["release", "1", "", ""].map(Vec::from);
-            (vec![], Box::new(move |at| [vec![name(at), name(at)], rest().to_vec()].concat()))
+            let member = move |at| [name(at), b"|".to_vec(), name(at)].concat();
+            (vec![], Box::new(move |at| vec![member(at), RELEASE.to_vec(), vec![]]))
         }
         "cancel" => (vec![], Box::new(|at| vec![name(at)])),
         "redrive" => (vec![], Box::new(|at| vec![name(at), vec![1; 8], b"0".into()])),
@@ -183,14 +194,14 @@ fn rows_of(script: &Listing, rows: usize) -> Vec<Vec<u8>> {
     head.into_iter().chain((0..rows).flat_map(row)).collect()
 }
 
-/// A row of a submit: key, ticket, request, and no limits.
+/// A row of a submit: key, ticket and request.
 fn draft(key: Vec<u8>) -> Vec<Vec<u8>> {
     let mut ticket = vec![0; 189];
     ticket[0] = 1;
     ticket[50..58].copy_from_slice(&FAR.to_be_bytes());
     ticket[188] = 7;
     ticket.extend(*b"\0\x01t\0\0\0\0");
-    vec![key, ticket, b"request".into(), Vec::new()]
+    vec![key, ticket, b"request".into()]
 }
 
 #[tokio::test]
@@ -206,7 +217,8 @@ async fn a_header_names_the_keys_that_the_typed_call_sends() {
     let before = shard.remember().await;
     let typed = shard.settle_all(&items).await.unwrap();
     shard.forget_since(&before).await;
-    let args: Vec<&[u8]> = vec![owner.as_bytes(), a.as_bytes(), b"retry", b"5", b"\x0a\0\0", b""];
+    let member = [&owner.as_bytes()[..], b"|", a.as_bytes()].concat();
+    let args: Vec<&[u8]> = vec![&member, b"t\0\0\0\0\0\0\0\x05\x0a\0\0", b""];
     let Value::Array(raw) = run_raw(&shard, &settle, &args).await else { panic!("no answers") };
     assert_eq!(raw[0], Value::from("ok"));
     assert_eq!(typed[0], holdfast_core::script::SettleReply::Done);

@@ -6,30 +6,27 @@ local NO_ANSWER = '\0\0\0\0'
 local UNDECLARED_RETENTION = 86400000
 
 -- `left` may be given: what leaves `pending` and `suspects`.
-local function endings(now, left)
-  return {stamp = pack('>I8', now), now = now, results = {}, tickets = {}, finished = {}, dead = {}, bodies = {}, freed = {},
-    told = {}, lanes = {}, bytes = 0, left = left or {pending = {}, suspects = {}}}
+local function endings(keys, now, left)
+  return {request = keys.request, stamp = pack('>I8', now), now = now, results = {}, tickets = {}, finished = {}, dead = {},
+    bodies = {}, told = {}, lanes = {}, bytes = 0, left = left or {pending = {}, suspects = {}}}
 end
 
 -- The lane that a request is counted under: its own, or its tenant's; none where lengths lie, so that one damaged ticket
--- does not fail the whole call.
+-- does not fail the whole call. And where the names end.
 local function lane_in(ticket)
-  local from, tenant = 190, nil
-  for _ = 1, 2 do
-    local high, low = byte(ticket, from, from + 1)
-    if not low then
-      return ''
-    end
-    from = from + 2 + 256 * high + low
-    tenant = tenant or from - 1
-  end
-  local high, low = byte(ticket, from, from + 1)
-  if not low or #ticket < from + 1 + 256 * high + low then
-    return ''
+  local most, more, high, low = byte(ticket, 188, 191)
+  local last = 189 + 256 * most + more
+  -- Where tenant and id end, and behind those, the lane begins.
+  local tenant = low and 191 + 256 * high + low or #ticket
+  high, low = byte(ticket, tenant + 1, tenant + 2)
+  local from = low and tenant + 5 + 256 * high + low or #ticket + 3
+  high, low = byte(ticket, from - 2, from - 1)
+  if not low or #ticket < from - 1 + 256 * high + low then
+    return '', last
   elseif high + low == 0 then
-    return cut(ticket, 192, tenant)
+    return cut(ticket, 192, tenant), last
   end
-  return cut(ticket, from + 2, from + 1 + 256 * high + low)
+  return cut(ticket, from, from - 1 + 256 * high + low), last
 end
 
 local function count_lane(lanes, lane, requests, bytes)
@@ -76,20 +73,19 @@ local function mend(keys, handle)
   return '\1\0' .. handle:sub(1, 16) .. string.rep('\0', 169) .. names
 end
 
--- Ends one generation. `ticket` is as it is to be kept.
-local function finish(batch, handle, ticket, outcome, status, answer)
-  local key, generation, lane = cut(handle, 17), cut(ticket, 11, 18), lane_in(ticket)
-  local high, low = byte(ticket, 188, 189)
+-- Ends one generation, whose key is at hand and whose ticket names no owner any more: it is kept as it is.
+local function record_end(batch, key, handle, ticket, outcome, status, answer)
+  local generation, lane, last = cut(ticket, 11, 18), lane_in(ticket)
   if outcome ~= batch.outcome or status ~= batch.status then
     -- Mostly what it was for the one before.
     batch.outcome, batch.head, batch.status, batch.number = outcome, pack('>BB', 1, outcome), status, pack('>I2', status)
   end
   local record = batch.head .. generation .. batch.stamp .. cut(ticket, 79, 86) .. cut(ticket, 160, 162)
-    .. batch.number .. cut(ticket, 188, 189 + 256 * high + low) .. answer
+    .. batch.number .. cut(ticket, 188, last) .. answer
   local results, tickets, told = batch.results, batch.tickets, batch.told
-  local size, length = #results, #record
+  local size, more = #results, #record
   results[size + 1], results[size + 2] = key, record
-  tickets[size + 1], tickets[size + 2] = key, unowned(ticket)
+  tickets[size + 1], tickets[size + 2] = key, ticket
   -- As many as of those, since there are two of each.
   told[size + 1], told[size + 2] = key, generation
   if outcome >= GAVE_UP then
@@ -97,10 +93,16 @@ local function finish(batch, handle, ticket, outcome, status, answer)
   else
     local bodies = batch.bodies
     local place = #bodies + 1
-    batch.finished[place], bodies[place], batch.freed[place] = handle, key, lane
+    batch.finished[place], bodies[place] = handle, key
+    more = more - redis.call('HSTRLEN', batch.request, key)
   end
-  count_lane(batch.lanes, lane, -1, length)
-  batch.bytes = batch.bytes + length
+  count_lane(batch.lanes, lane, -1, more)
+  batch.bytes = batch.bytes + more
+end
+
+-- Ends one generation.
+local function finish(batch, handle, ticket, outcome, status, answer)
+  record_end(batch, cut(handle, 17), handle, unowned(ticket), outcome, status, answer)
 end
 
 -- Fails the call, if one of the keys holds another type than what `publish` writes there; for those who write before it.
@@ -114,11 +116,6 @@ end
 
 local function write_ends(batch, keys)
   local policy = redis.call('HMGET', keys.meta, 'retention', 'dead_retention')
-  for at, key in ipairs(batch.bodies) do
-    local size = redis.call('HSTRLEN', keys.request, key)
-    batch.bytes = batch.bytes - size
-    count_lane(batch.lanes, batch.freed[at], 0, -size)
-  end
   -- Nothing is written yet, and by now every key was read but these: another type under one fails the call here.
   redis.call('HLEN', keys.result)
   for _, home in ipairs({'finished', 'dead'}) do
@@ -131,8 +128,9 @@ local function write_ends(batch, keys)
   flush('HSET', keys.ticket, batch.tickets)
   for at, home in ipairs({'finished', 'dead'}) do
     local till, members = digits(batch.now + (tonumber(policy[at]) or UNDECLARED_RETENTION)), {}
-    for place, handle in ipairs(batch[home]) do
-      members[2 * place - 1], members[2 * place] = till, handle
+    local handles = batch[home]
+    for place = 1, #handles do
+      members[2 * place - 1], members[2 * place] = till, handles[place]
     end
     flush('ZADD', keys[home], members)
   end

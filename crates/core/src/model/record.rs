@@ -153,9 +153,9 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn pack(self) -> Bytes {
+    pub(crate) fn pack(self) -> [u8; 3] {
         let [high, low] = self.status.to_be_bytes();
-        Bytes::copy_from_slice(&[self.code as u8, high, low])
+        [self.code as u8, high, low]
     }
 
     /// Reads code and status; a code of 0, or one that a newer version wrote, is no failure to show.

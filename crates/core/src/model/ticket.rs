@@ -56,14 +56,20 @@ impl Settled {
             .find(|kind| kind.word().as_bytes() == word)
     }
 
-    fn from_mark(mark: u8) -> Option<Self> {
-        match mark {
-            b'a' => Some(Self::Ack),
-            b't' => Some(Self::Retry),
-            b'r' => Some(Self::Release),
-            b'b' => Some(Self::Bury),
-            _ => None,
+    /// The same in a ticket.
+    pub(crate) fn mark(self) -> u8 {
+        match self {
+            Self::Ack => b'a',
+            Self::Retry => b't',
+            Self::Release => b'r',
+            Self::Bury => b'b',
         }
+    }
+
+    fn from_mark(mark: u8) -> Option<Self> {
+        [Self::Ack, Self::Retry, Self::Release, Self::Bury]
+            .into_iter()
+            .find(|kind| kind.mark() == mark)
     }
 }
 

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Script, flag, millis, number, outcome_at};
+use super::{Script, outcome_at};
 use crate::{
     Redis, StoreError,
     keys::ShardKeys,
     model::{Answer, Failure, Fence, Handle, Outcome, Settled},
 };
 
-pub(super) static SETTLE: Script<13, 0, 6> =
+pub(super) static SETTLE: Script<13, 0, 3> =
     Script::new("settle", include_str!("../../lua/settle.lua"));
 
 /// How an attempt ends.
@@ -104,21 +104,29 @@ impl SettleItem {
         }
     }
 
-    fn row(&self) -> [Bytes; 6] {
+    /// What is owned and by whom, how it ends, and an answer.
+    fn row(&self) -> [Bytes; 3] {
         let (number, failure, answer) = match &self.kind {
-            SettleKind::Ack { status, answer } => (number(status), Bytes::new(), answer.pack()),
-            SettleKind::Retry { delay, failure } => (millis(*delay), failure.pack(), Bytes::new()),
-            SettleKind::Release { sent, failure } => {
-                (flag(*sent), failure.map(Failure::pack).unwrap_or_default(), Bytes::new())
+            SettleKind::Ack { status, answer } => (u64::from(*status), None, Some(answer)),
+            SettleKind::Retry { delay, failure } => {
+                (u64::try_from(delay.as_millis()).unwrap_or(u64::MAX), Some(failure), None)
             }
-            SettleKind::Bury { outcome, failure, answer } => (
-                number(Outcome::from(*outcome) as u8),
-                failure.pack(),
-                answer.as_ref().map(Answer::pack).unwrap_or_default(),
-            ),
+            SettleKind::Release { sent, failure } => (u64::from(*sent), failure.as_ref(), None),
+            SettleKind::Bury { outcome, failure, answer } => {
+                (Outcome::from(*outcome) as u64, Some(failure), answer.as_ref())
+            }
         };
-        let word = Bytes::from_static(self.kind.word().word().as_bytes());
-        [self.fence.bytes(), self.handle.bytes(), word, number, failure, answer]
+        let mut lease = Vec::with_capacity(65);
+        lease.extend_from_slice(self.fence.as_bytes());
+        lease.push(b'|');
+        lease.extend_from_slice(self.handle.as_bytes());
+        let mut end = Vec::with_capacity(12);
+        end.push(self.kind.word().mark());
+        end.extend_from_slice(&number.to_be_bytes());
+        if let Some(failure) = failure {
+            end.extend_from_slice(&failure.pack());
+        }
+        [lease.into(), end.into(), answer.map(Answer::pack).unwrap_or_default()]
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     model::{Draft, Home, Key, Request, Ticket, Undecodable, share},
 };
 
-pub(super) static SUBMIT: Script<11, 1, 4> =
+pub(super) static SUBMIT: Script<11, 2, 3> =
     Script::new("submit", include_str!("../../lua/submit.lua"));
 
 /// A repeat that meets a kept record keeps it for at least this long: a producer repeats a call for at most a minute, so
@@ -24,7 +24,7 @@ pub struct Submission {
     key: Key,
     ticket: Bytes,
     request: Bytes,
-    limits: Bytes,
+    limits: LaneLimits,
 }
 
 /// What a lane may have: a tenant's limits, in one queue. None: no limit.
@@ -46,13 +46,10 @@ impl LaneLimits {
     }
 
     /// As the script takes them.
-    fn pack(self) -> Bytes {
-        if self == Self::default() {
-            return Bytes::new();
-        }
+    fn pack(self) -> [[u8; 8]; 3] {
         // A part of 0 would be none: settings that split so are refused.
         let number = |limit: Option<u64>| limit.map_or(0, |limit| limit.max(1)).to_be_bytes();
-        Bytes::from([self.requests, self.bytes, self.rate].map(number).concat())
+        [self.requests, self.bytes, self.rate].map(number)
     }
 }
 
@@ -60,12 +57,12 @@ impl Submission {
     /// Packs a request that lies at `key`.
     pub fn new(key: Key, draft: &Draft, request: &Request) -> Result<Self, Undecodable> {
         let ticket = draft.pack(&request.identity, &request.lane);
-        Ok(Self { key, ticket, request: request.pack()?, limits: Bytes::new() })
+        Ok(Self { key, ticket, request: request.pack()?, limits: LaneLimits::default() })
     }
 
     /// The same under the limits of its lane in its shard.
     pub fn limited(self, limits: LaneLimits) -> Self {
-        Self { limits: limits.pack(), ..self }
+        Self { limits, ..self }
     }
 
     /// How many bytes of a call it takes.
@@ -159,6 +156,16 @@ impl Answered {
 }
 
 impl Submit<'_> {
+    /// What the lanes of all may have; nothing, where none has a limit.
+    fn limits(&self) -> Bytes {
+        if self.items.iter().all(|item| item.limits == LaneLimits::default()) {
+            return Bytes::new();
+        }
+        let limits: Vec<u8> =
+            self.items.iter().flat_map(|item| item.limits.pack()).flatten().collect();
+        limits.into()
+    }
+
     /// Runs the script: one reply an item, in their order.
     pub async fn run(&self, redis: &Redis) -> Result<Vec<SubmitReply>, StoreError> {
         let shard = self.shard;
@@ -176,12 +183,10 @@ impl Submit<'_> {
             &shard.bell,
         ]
         .map(String::as_str);
-        let row = |it: &Submission| {
-            [it.key.bytes(), it.ticket.clone(), it.request.clone(), it.limits.clone()]
-        };
+        let row = |it: &Submission| [it.key.bytes(), it.ticket.clone(), it.request.clone()];
         let rows = self.items.iter().map(row).collect();
         let answers = SUBMIT
-            .run(redis, keys, [millis(GUARD)], rows, |word, rest| {
+            .run(redis, keys, [millis(GUARD), self.limits()], rows, |word, rest| {
                 let ticket = |at| Ticket::unpack(bytes_at(rest, at)?).ok().map(Box::new);
                 let told = match word {
                     b"known" => Some(SubmitReply::Known(home_at(rest, 0)?, ticket(1)?)),
