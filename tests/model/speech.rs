@@ -161,7 +161,22 @@ impl Reply {
 
     /// What a server would say.
     pub fn value(&self) -> Value {
-        Value::Array(self.answers.iter().map(|parts| said(parts)).collect())
+        let mut values = Vec::new();
+        // All leases stand in one array, six values each: nothing in the place of a request that did not come along.
+        let mut leases = vec![Part::Word("lease").value()];
+        for parts in &self.answers {
+            match &parts[..] {
+                [Part::Word("lease"), told @ ..] => {
+                    let told = told.iter().map(Part::value);
+                    leases.extend(told.chain(std::iter::repeat(Value::Nil)).take(6));
+                }
+                parts => values.push(said(parts)),
+            }
+        }
+        if leases.len() > 1 {
+            values.insert(1, Value::Array(leases));
+        }
+        Value::Array(values)
     }
 
     /// What is published, as channel and message.

@@ -186,8 +186,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "claim",
         "claim.lua",
         "what comes along is that of another",
-        "answers[1 + at][7] = requests[at]",
-        "answers[1 + at][7] = requests[1]",
+        "leases[6 * at + 1] = requests[at]",
+        "leases[6 * at + 1] = requests[1]",
     ),
     of(
         "claim",

@@ -120,11 +120,6 @@ pub(crate) const REASONS: &[(&str, &str, &str)] = &[
         "swapped: if #till > 0 then redis.call('ZADD', keys.leased, 'XX', unpa … 6) .. struct.pack('>I8', now) .. row:sub(25))",
         BOTH,
     ),
-    (
-        "claim.lua",
-        "check removed: requests.err and 0 in requests.err and 0 or #handles",
-        "an error has no bodies in it, so that none is put in",
-    ),
     ("depth.lua", "check removed: 1 in meta[2] == '1' and 1", "Redis tells `true` as 1"),
     ("policy.lua", "swapped: flush('HDEL', meta, removed) / ring(bell)", BOTH),
     (

@@ -88,7 +88,7 @@ pub struct AtBell {
 
 enum Part {
     Head(Option<Duration>, bool, u64),
-    Lease(Lease),
+    Leases(Vec<Lease>),
     Ended(Handle, Outcome),
     Stale,
 }
@@ -151,9 +151,12 @@ fn whole(parts: Vec<Part>) -> ClaimReply {
             Part::Head(next_due, more, now) => {
                 (claimed.next_due, claimed.more, claimed.now) = (next_due, more, now);
             }
-            Part::Lease(lease) => {
-                let left = lease.left.max(left_by_ticket(&lease, claimed.now));
-                claimed.leases.push(Lease { left, ..lease });
+            Part::Leases(leases) => {
+                let told = leases.into_iter().map(|lease| {
+                    let left = lease.left.max(left_by_ticket(&lease, claimed.now));
+                    Lease { left, ..lease }
+                });
+                claimed.leases = told.collect();
             }
             Part::Ended(handle, outcome) => claimed.ended.push((handle, outcome)),
         }
@@ -178,18 +181,28 @@ fn read(word: &[u8], rest: &[Value]) -> Option<Part> {
         b"stale" => Some(Part::Stale),
         // -1: nothing is delayed.
         b"claimed" => Some(Part::Head(span(0), u64_at(rest, 1)? == 1, u64_at(rest, 2)?)),
-        b"lease" => Some(Part::Lease(Lease {
-            handle: handle_at(rest, 0)?,
-            ticket: Ticket::unpack(bytes_at(rest, 1)?).map(Box::new),
-            // A repeat may come after the deadline: nothing is left then.
-            left: span(2).unwrap_or_default(),
-            till: span(3)?,
-            cancel_asked: u64_at(rest, 4)? == 1,
-            request: bytes_at(rest, 5),
-        })),
+        b"lease" if rest.len() % LEASE == 0 => {
+            Some(Part::Leases(rest.chunks(LEASE).map(lease).collect::<Option<_>>()?))
+        }
         b"ended" => Some(Part::Ended(handle_at(rest, 0)?, outcome_at(rest, 1)?)),
         _ => None,
     }
+}
+
+/// How many values tell one lease.
+const LEASE: usize = 6;
+
+fn lease(told: &[Value]) -> Option<Lease> {
+    let span = |at| u64_at(told, at).map(Duration::from_millis);
+    Some(Lease {
+        handle: handle_at(told, 0)?,
+        ticket: Ticket::unpack(bytes_at(told, 1)?).map(Box::new),
+        // A repeat may come after the deadline: nothing is left then.
+        left: span(2).unwrap_or_default(),
+        till: span(3)?,
+        cancel_asked: u64_at(told, 4)? == 1,
+        request: bytes_at(told, 5),
+    })
 }
 
 #[cfg(test)]
@@ -209,12 +222,25 @@ mod tests {
         let ticket = draft.pack(&identity, "");
         let rest = [vec![b'h'; 32].as_slice().into(), Value::Bytes(ticket), told.into()]
             .into_iter()
-            .chain([Value::Integer(1), Value::Integer(0)]);
+            .chain([Value::Integer(1), Value::Integer(0), Value::Null]);
         let lease = read(b"lease", &rest.collect::<Vec<_>>()).unwrap();
         let ClaimReply::Claimed(claimed) = whole(vec![Part::Head(None, false, NOW), lease]) else {
             panic!("claimed")
         };
         claimed.leases[0].left
+    }
+
+    #[test]
+    fn leases_are_told_whole_or_not_at_all() {
+        let one = [vec![b'h'; 32].as_slice().into(), vec![0; 189].as_slice().into()];
+        let one = one.into_iter().chain([5, 9, 1].map(Value::Integer)).chain([Value::Null]);
+        let three: Vec<Value> = (0..3).flat_map(|_| one.clone()).collect();
+        let told = |count| match read(b"lease", &three[..count]) {
+            Some(Part::Leases(leases)) => Some(leases.len()),
+            _ => None,
+        };
+        assert_eq!((told(6), told(12), told(18)), (Some(1), Some(2), Some(3)));
+        assert!([1, 5, 7, 11, 17].into_iter().all(|count| told(count).is_none()));
     }
 
     #[test]
