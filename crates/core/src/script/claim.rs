@@ -181,7 +181,7 @@ fn read(word: &[u8], rest: &[Value]) -> Option<Part> {
         b"stale" => Some(Part::Stale),
         // -1: nothing is delayed.
         b"claimed" => Some(Part::Head(span(0), u64_at(rest, 1)? == 1, u64_at(rest, 2)?)),
-        b"lease" if rest.len() % LEASE == 0 => {
+        b"lease" if rest.len().is_multiple_of(LEASE) => {
             Some(Part::Leases(rest.chunks(LEASE).map(lease).collect::<Option<_>>()?))
         }
         b"ended" => Some(Part::Ended(handle_at(rest, 0)?, outcome_at(rest, 1)?)),
