@@ -115,11 +115,6 @@ pub(crate) const REASONS: &[(&str, &str, &str)] = &[
         "swapped: if count > 0 and (lease > longest or out == 0 and lease < lo … ence:sub(17) .. stamp .. table.concat(taken))",
         BOTH,
     ),
-    (
-        "claim.lua",
-        "swapped: if #till > 0 then redis.call('ZADD', keys.leased, 'XX', unpa … 6) .. struct.pack('>I8', now) .. row:sub(25))",
-        BOTH,
-    ),
     ("depth.lua", "check removed: 1 in meta[2] == '1' and 1", "Redis tells `true` as 1"),
     ("policy.lua", "swapped: flush('HDEL', meta, removed) / ring(bell)", BOTH),
     (

@@ -142,7 +142,8 @@ fn at_best(turns: &Turns<'_>) -> Vec<Row> {
         let what = format!("each at its best, waiting beside {}", other.name());
         let note = format!("{own} in flight beside {best}");
         let row = Row::new(what, "x", figure).at_least(target).note(note);
-        let row = allowed.under(row, median(&turns.rates(other, best)));
+        // What the middle of the ratios takes the other for.
+        let row = allowed.under(row, median(&turns.rates(Side::Waiting, own)) / figure);
         rows.push(row.samples("ratios", ratios));
     }
     let forwarder = median(&turns.rates(Side::Forwarder, turns.best(Side::Forwarder)));
