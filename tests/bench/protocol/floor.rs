@@ -94,7 +94,7 @@ impl Written {
         vec![
             words(&["ZRANGE", &keys.pending, "0", &last, "WITHSCORES"]),
             rows("HMGET", &keys.ticket, handles, |it| [key(it)]),
-            rows("ZREM", &keys.pending, handles, |it| [whole(it)]),
+            words(&["ZREMRANGEBYRANK", &keys.pending, "0", &last]),
             rows("HSET", &keys.ticket, handles, |it| [key(it), self.tickets[1].clone()]),
             rows("ZADD", &keys.leased, handles, |it| [OVER.into(), self.member(it)]),
             session,
@@ -119,12 +119,12 @@ impl Written {
     }
 
     fn sweep(&self, handles: &[Handle]) -> Vec<Command> {
-        let (keys, limit) = (&self.keys, BATCH.to_string());
+        let (keys, limit, last) = (&self.keys, BATCH.to_string(), (BATCH - 1).to_string());
         vec![
             words(&["ZRANGEBYSCORE", &keys.finished, "-inf", OVER, "LIMIT", "0", &limit]),
             rows("HDEL", &keys.result, handles, |it| [key(it)]),
             rows("HDEL", &keys.ticket, handles, |it| [key(it)]),
-            rows("ZREM", &keys.finished, handles, |it| [whole(it)]),
+            words(&["ZREMRANGEBYRANK", &keys.finished, "0", &last]),
             words(&["HINCRBY", &keys.meta, "bytes", "-1"]),
         ]
     }
